@@ -1,0 +1,87 @@
+"""What flows out of the engine while an answer is made. Plain frozen data; knows no model, no terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Finish(str, Enum):
+    """Why an answer ended. The values are those of the OpenAI API, and `cancelled`."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A bit of answer text that is final: it is never taken back.
+
+    `source` is the name of the drafter whose guess the target accepted, or "" when the target said it unprompted.
+    `token_ids` are the tokens that this piece completed; it may be empty when only held-back text was released.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One line the user should see once: a step down, a re-read, a dropped turn. `code` is stable, for programs."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """One round of one sequence. Seconds are wall time; `n_rows` counts pending tokens, nodes and padding."""
+
+    n_rows: int
+    n_padded: int
+    n_drafted: int
+    n_accepted: int
+    tokens: tuple[int, ...]
+    sources: tuple[str, ...]
+    propose_seconds: float
+    verify_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """`passes` counts target passes after the prompt; `drafter` names those that had a guess accepted, "+"-joined."""
+
+    prompt_seconds: float
+    decode_seconds: float
+    first_token_seconds: float
+    tokens_per_second: float
+    passes: int
+    draft_n: int
+    draft_n_accepted: int
+    drafter: str
+    exact: bool
+    width_class: tuple[int, ...]
+    padded_rows: int
+    cached_prompt_tokens: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A whole answer. `token_ids` is the shortest prefix of the generated tokens whose text contains `text`."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish: Finish
+    usage: Usage
+    timings: Timings
+    notices: tuple[Notice, ...]
