@@ -1,0 +1,71 @@
+"""A llama_batch whose arrays are numpy's, filled in place and reused for every pass. Knows nothing of sequences' meaning."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence as Seq
+
+import llama_cpp
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int32]
+
+
+class Batch:
+    """Room for `n_tokens` tokens that carry up to `n_ids` sequence ids each.
+
+    Building a batch in Python loops each round is the usual hidden cost of driving llama.cpp from Python; here a chain is
+    four slice assignments.
+    """
+
+    def __init__(self, n_tokens: int, n_ids: int) -> None:
+        self.capacity = n_tokens
+        self.n = 0
+        self._token = np.zeros(n_tokens, np.int32)
+        self._position = np.zeros(n_tokens, np.int32)
+        self._n_ids = np.zeros(n_tokens, np.int32)
+        self._ids = np.zeros((n_tokens, n_ids), np.int32)
+        self._output = np.zeros(n_tokens, np.int8)
+        rows = self._ids.ctypes.data + self._ids.strides[0] * np.arange(n_tokens, dtype=np.uint64)
+        self._id_rows = rows.astype(np.uint64)
+        self._struct = llama_cpp.llama_batch(
+            n_tokens=0,
+            token=_pointer(self._token, ctypes.c_int32),
+            embd=None,
+            pos=_pointer(self._position, ctypes.c_int32),
+            n_seq_id=_pointer(self._n_ids, ctypes.c_int32),
+            seq_id=ctypes.cast(self._id_rows.ctypes.data, ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
+            logits=_pointer(self._output, ctypes.c_int8),
+        )
+
+    def clear(self) -> None:
+        self.n = 0
+
+    def add_run(self, tokens: IntArray, position: int, ids: IntArray, output: int) -> None:
+        """Append consecutive tokens of one path, all carrying the same ids."""
+        start, stop = self.n, self.n + len(tokens)
+        self._token[start:stop] = tokens
+        self._position[start:stop] = np.arange(position, position + len(tokens), dtype=np.int32)
+        self._n_ids[start:stop] = len(ids)
+        self._ids[start:stop, : len(ids)] = ids
+        self._output[start:stop] = output
+        self.n = stop
+
+    def add(self, token: int, position: int, ids: Seq[int]) -> None:
+        """Append one tree node, with an output."""
+        i = self.n
+        self._token[i] = token
+        self._position[i] = position
+        self._n_ids[i] = len(ids)
+        self._ids[i, : len(ids)] = ids
+        self._output[i] = 1
+        self.n = i + 1
+
+    def struct(self) -> llama_cpp.llama_batch:
+        self._struct.n_tokens = self.n
+        return self._struct
+
+
+def _pointer(array: npt.NDArray[np.generic], kind: type[ctypes.c_int32] | type[ctypes.c_int8]) -> object:
+    return ctypes.cast(array.ctypes.data, ctypes.POINTER(kind))

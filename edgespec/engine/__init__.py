@@ -1,0 +1,8 @@
+"""The engine: a model opened once, answers made by the one thread that owns it."""
+
+from edgespec.engine.answer import Answer, CancelToken
+from edgespec.engine.conversation import Conversation
+from edgespec.engine.core import Engine
+from edgespec.engine.options import DraftChoice, EngineOptions, GenerateOptions
+
+__all__ = ["Answer", "CancelToken", "Conversation", "DraftChoice", "Engine", "EngineOptions", "GenerateOptions"]

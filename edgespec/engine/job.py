@@ -1,0 +1,129 @@
+"""One request inside the engine's thread: from prompt tokens to a completion. Owned by the worker, never shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgespec.engine.answer import Answer
+from edgespec.engine.options import GenerateOptions
+from edgespec.events import Completion, Finish, Notice, Piece, RoundReport, Timings, Usage
+from edgespec.spec.ports import Drafter, IntArray, SequenceId, TokenLaw
+from edgespec.spec.sequence import SequenceState
+from edgespec.text.stream import Step, TextStream
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the engine is asked for. `on_done` runs in the engine's thread before the completion is handed out."""
+
+    sequence: SequenceId
+    keep: bool  # the sequence's cache outlives the answer, for the next turn
+    prompt: list[int]
+    options: GenerateOptions
+    answer: Answer
+    on_done: Callable[[Completion], None] | None = None
+
+
+@dataclass(slots=True)
+class Clocked:
+    """Moments of one job, seconds on the worker's clock."""
+
+    started: float = 0.0
+    prefilled: float = 0.0
+    first_token: float = 0.0
+    ended: float = 0.0
+
+
+@dataclass(slots=True)
+class Job:
+    """A request being worked on. `n_read` prompt tokens are in the cache; decoding starts when all but one are."""
+
+    request: Request
+    drafters: tuple[Drafter, ...]
+    stream: TextStream
+    n_read: int
+    n_cached: int
+    times: Clocked
+    state: SequenceState | None = None
+    text: str = ""
+    token_ids: list[int] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+
+    @property
+    def prefilling(self) -> bool:
+        return self.state is None
+
+    @property
+    def exact(self) -> bool:
+        return self.request.options.exact
+
+    def begin_decoding(self, law: TokenLaw, max_tokens: int, ends: frozenset[int], widths: tuple[int, ...]) -> None:
+        request = self.request
+        self.state = SequenceState.start(request.sequence, request.prompt, law, max_tokens, ends, widths)
+        for drafter in self.drafters:
+            drafter.begin(request.sequence, _array(request.prompt))
+
+    def notice(self, notice: Notice) -> None:
+        self.notices.append(notice)
+        self.request.answer.put(notice)
+
+    def absorb(self, report: RoundReport) -> None:
+        """Turn a round's tokens into text; sets the state's finish when a stop string ends the answer."""
+        state = self.decoding
+        n_before = len(state.tokens) - len(report.tokens)
+        for i, (token, source) in enumerate(zip(report.tokens, report.sources, strict=True)):
+            if token in state.end_tokens:
+                break
+            step = self.stream.push(token)
+            self._give(step, source)
+            if step.stopped:
+                state.finish = Finish.STOP
+                del state.tokens[n_before + i + 1 :]
+                break
+
+    def flush(self) -> None:
+        """No more tokens: give what was held back."""
+        self._give(self.stream.finish(), "")
+
+    def _give(self, step: Step, source: str) -> None:
+        self.token_ids += step.token_ids
+        if step.text:
+            self.text += step.text
+            self.request.answer.put(Piece(step.text, step.token_ids, source))
+
+    @property
+    def decoding(self) -> SequenceState:
+        assert self.state is not None, "the prompt is still being read"
+        return self.state
+
+    def completion(self, finish: Finish) -> Completion:
+        usage = Usage(len(self.request.prompt), len(self.token_ids))
+        return Completion(self.text, tuple(self.token_ids), finish, usage, self._timings(), tuple(self.notices))
+
+    def _timings(self) -> Timings:
+        state, times, options = self.state, self.times, self.request.options
+        decode_seconds = times.ended - times.prefilled if state else 0.0
+        n_output = len(self.token_ids)
+        counts = state.counts if state else None
+        return Timings(
+            prompt_seconds=(times.prefilled or times.ended) - times.started,
+            decode_seconds=decode_seconds,
+            first_token_seconds=(times.first_token or times.ended) - times.started,
+            tokens_per_second=n_output / decode_seconds if decode_seconds > 0 else 0.0,
+            passes=counts.passes if counts else 0,
+            draft_n=counts.n_drafted if counts else 0,
+            draft_n_accepted=counts.n_accepted if counts else 0,
+            drafter="+".join(sorted(counts.accepted_by)) if counts else "",
+            exact=options.exact,
+            width_class=state.width_class if state else (),
+            padded_rows=counts.n_padded if counts else 0,
+            cached_prompt_tokens=self.n_cached,
+            seed=options.sampling.seed,
+        )
+
+
+def _array(tokens: list[int]) -> IntArray:
+    return np.array(tokens, np.int32)

@@ -1,0 +1,54 @@
+"""What a caller may choose: once for an engine, and for every answer. Plain frozen data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from edgespec.errors import BadInput
+from edgespec.spec.law import SamplingSettings
+
+# A small model can talk in circles for ever; this much text is an essay, and the answer says that it was cut.
+DEFAULT_MAX_TOKENS = 1024
+
+
+class DraftChoice(str, Enum):
+    """auto: what pays. off: plain decoding. lookup: copy what followed the same words before."""
+
+    AUTO = "auto"
+    OFF = "off"
+    LOOKUP = "lookup"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How a model is run. `threads` None: the machine's cores. `gpu_layers` None: all where the build has a GPU."""
+
+    ctx_size: int = 4096
+    threads: int | None = None
+    gpu_layers: int | None = None
+
+    def __post_init__(self) -> None:
+        _at_least("--ctx-size", self.ctx_size, 64)
+        _at_least("--threads", self.threads, 1)
+        _at_least("--gpu-layers", self.gpu_layers, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateOptions:
+    """How one answer is made. prediction: text the caller expects, drafted from. exact: bit for bit as without drafting."""
+
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    max_tokens: int = DEFAULT_MAX_TOKENS
+    stop: tuple[str, ...] = ()
+    exact: bool = False
+    draft: DraftChoice = DraftChoice.AUTO
+    prediction: str = ""
+
+    def __post_init__(self) -> None:
+        _at_least("--max-tokens", self.max_tokens, 1)
+
+
+def _at_least(name: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise BadInput(f"{name} {value}", f"the least possible is {least}", "give a larger number")

@@ -1,0 +1,40 @@
+"""GGUF models cut into several files, name-00001-of-00003.gguf. Opens none of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from edgespec.errors import CorruptModel, ModelNotFound
+
+_PART_NAME = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
+
+
+def is_later_part(file_name: str) -> bool:
+    """True for parts 2 and up, which list nowhere because the first one stands for the whole."""
+    match = _PART_NAME.fullmatch(file_name)
+    return match is not None and int(match["number"]) > 1
+
+
+def part_names(file_name: str) -> tuple[str, ...]:
+    """The names of all parts of the model that `file_name` belongs to, in order; itself when it is not cut."""
+    match = _PART_NAME.fullmatch(file_name)
+    if match is None:
+        return (file_name,)
+    stem, count, suffix = match["stem"], match["count"], file_name[-5:]
+    return tuple(f"{stem}-{number:05d}-of-{count}{suffix}" for number in range(1, int(count) + 1))
+
+
+def split_parts(path: Path) -> tuple[Path, ...]:
+    """All files of a model, given any one of them. Raises ModelNotFound when one is missing."""
+    parts = tuple(path.with_name(name) for name in part_names(path.name))
+    if parts != (path,) and path not in parts:
+        raise CorruptModel(str(path), "its name counts more parts than there are", "give the file its own name back")
+    for number, part in enumerate(parts, start=1):
+        if part != path and not part.is_file():
+            raise ModelNotFound(
+                str(part),
+                f"part {number} of the {len(parts)} parts of this model is missing",
+                f"download it into {path.parent}",
+            )
+    return parts

@@ -1,0 +1,138 @@
+"""The target's sampling law: from one row of logits and the tokens before it to probabilities and to the next token.
+
+The chain is, in this order: logit bias, banned tokens, penalties, temperature, top-k, top-p, min-p; each step works on
+what the one before it left, and top-p on the renormalised law. Equal logits rank by the lower token id. Penalties count
+the tokens of the last `penalty_last_n` positions of prompt and output together, accepted draft tokens included.
+
+Knows nothing of trees, models or text: a law is a function of (settings, logits, history) and of nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.errors import BadInput, EngineFailure
+from edgespec.spec import noise
+from edgespec.spec.survivors import race, survivors
+
+FloatArray = npt.NDArray[np.float32]
+
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("temperature", 0.0, 100.0),
+    ("top_k", 0, 2**31 - 1),
+    ("top_p", 0.0, 1.0),
+    ("min_p", 0.0, 1.0),
+    ("repeat_penalty", 0.01, 100.0),
+    ("frequency_penalty", -100.0, 100.0),
+    ("presence_penalty", -100.0, 100.0),
+    ("penalty_last_n", 0, 2**31 - 1),
+    ("seed", 0, 2**64 - 1),
+)
+# Below it, a difference of two float32 logits divided by the temperature could leave float64's range.
+_COLDEST = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingSettings:
+    """How the next token is drawn; raises BadInput for a value out of range.
+
+    temperature 0 is greedy: the largest logit after bias, bans and penalties. top_k 0, top_p 1 and min_p 0 switch those
+    steps off, as do the neutral penalties (repeat 1, others 0) and penalty_last_n 0. repeat_penalty divides positive
+    logits and multiplies negative ones; frequency_penalty is subtracted once per occurrence, presence_penalty once per
+    token. logit_bias: (token id, value added to its logit) pairs. banned: token ids that are never drawn.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    penalty_last_n: int = 64
+    seed: int = 0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    banned: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if not low <= value <= high:  # NaN is out of every range
+                raise _out_of_range(name, value, f"between {low} and {high}")
+        if 0.0 < self.temperature < _COLDEST:
+            raise _out_of_range("temperature", self.temperature, f"0 (greedy) or at least {_COLDEST}")
+        for token, bias in self.logit_bias:
+            if not -1000.0 <= bias <= 1000.0:
+                raise _out_of_range(f"logit_bias of token {token}", bias, "between -1000 and 1000")
+        biased = [token for token, _ in self.logit_bias]
+        if len(set(biased)) < len(biased):
+            raise BadInput(f"logit_bias {self.logit_bias!r}", "it names a token twice", "give each token once")
+        lowest = min((*biased, *self.banned), default=0)
+        if lowest < 0:
+            raise _out_of_range("a token id in logit_bias or banned", lowest, "0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """A law over the tokens that can be drawn. ids: int32[m], ascending. p: float64[m], summing to 1."""
+
+    ids: npt.NDArray[np.int32]
+    p: npt.NDArray[np.float64]
+
+
+class Law:
+    """ports.TokenLaw for one request's settings. Logits are float32[n_vocab] and are never written to.
+
+    All methods raise EngineFailure if the logits have no finite maximum (NaN, +inf, or nothing left after the bans),
+    and BadInput if the settings name a token outside the vocabulary.
+    """
+
+    __slots__ = ("_banned", "_bias", "_biased", "_highest_id", "_penalises", "settings")
+
+    def __init__(self, settings: SamplingSettings) -> None:
+        self.settings = settings
+        self._biased = np.array([token for token, _ in settings.logit_bias], dtype=np.intp)
+        self._bias = np.array([bias for _, bias in settings.logit_bias], dtype=np.float32)
+        self._banned = np.array(settings.banned, dtype=np.intp)
+        self._highest_id = max((*self._biased.tolist(), *settings.banned), default=-1)
+        neutral = (1.0, 0.0, 0.0)
+        strengths = (settings.repeat_penalty, settings.frequency_penalty, settings.presence_penalty)
+        self._penalises = strengths != neutral and settings.penalty_last_n > 0
+
+    def choose(self, logits: FloatArray, history: Seq[int]) -> int:
+        """The token after `history`: the largest logit, or at a temperature the largest log p + Gumbel noise.
+
+        The noise is keyed by (seed, len(history), token), so the choice is reproducible and drawn exactly from
+        `probabilities(logits, history)` (the Gumbel-max trick).
+        """
+        row = self._adjusted(logits, history)
+        if self.settings.temperature == 0.0:
+            leader = int(row.argmax())
+            _finite(float(row[leader]), len(history))
+            return leader
+        top = _finite(float(row.max()), len(history))
+        if self._truncates:
+            ids, scaled = survivors(row, top, self.settings)
+            return int(ids[0] if len(ids) == 1 else ids[(scaled + self.noise(len(history), ids)).argmax()])
+        return race(row, top, self.settings.temperature, noise.key(self.settings.seed, len(history)))
+
+    def probabilities(self, logits: FloatArray, history: Seq[int]) -> Sparse:
+        """The law of the token after `history`, after the whole chain; one-hot at temperature 0."""
+        if self.settings.temperature == 0.0:
+            return Sparse(np.array([self.choose(logits, history)], dtype=np.int32), np.ones(1))
+        row = self._adjusted(logits, history)
+        ids, scaled = survivors(row, _finite(float(row.max()), len(history)), self.settings)
+        weights = np.exp(scaled)
+        return Sparse(ids.astype(np.int32), weights / weights.sum())
+
+    def noise(self, position: int, tokens: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+        """float64[n]: the Gumbel noise that `choose` adds at this position (= len(history)) to these tokens.
+
+        A drafter that draws with it too (mode COUPLED) is accepted more often than one with noise of its own.
+        """
+        return noise.gumbel(noise.key(self.settings.seed, position), tokens)

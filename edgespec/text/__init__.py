@@ -1,0 +1,1 @@
+"""From messages to tokens and from tokens to text. Knows no model library, no network, no terminal."""
