@@ -1,4 +1,6 @@
-"""Where edgespec keeps its things, and the optional configuration file. Flags win over environment, environment over file."""
+"""Where edgespec keeps its things, and the optional configuration file. Flags win over environment, environment over
+file.
+"""
 
 from __future__ import annotations
 

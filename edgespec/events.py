@@ -37,7 +37,12 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:
-    """One round of one sequence. Seconds are wall time; `n_rows` counts pending tokens, nodes and padding."""
+    """One round of one sequence. Seconds are wall time; `n_rows` counts pending tokens, nodes and padding.
+
+    n_pending: committed tokens that the pass read first. tree_tokens and tree_parents: the verified draft, a parent -1
+    being the last committed token. path: the accepted nodes; token i was decided by the row of node path[i - 1], the
+    first one by that of the last committed token.
+    """
 
     n_rows: int
     n_padded: int
@@ -48,6 +53,10 @@ class RoundReport:
     propose_seconds: float
     verify_seconds: float
     seconds: float
+    n_pending: int = 1
+    tree_tokens: tuple[int, ...] = ()
+    tree_parents: tuple[int, ...] = ()
+    path: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

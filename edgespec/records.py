@@ -1,4 +1,5 @@
-"""What is remembered between runs: one small JSON file of named texts, versioned, written atomically, rebuilt when damaged.
+"""What is remembered between runs: one small JSON file of named texts, versioned, written atomically, rebuilt when
+damaged.
 
 Bottom ring: knows nothing of what it stores.
 """

@@ -58,7 +58,8 @@ def try_in_child(path: Path, settings: LlamaSettings, command: Command = trial_c
         )
     except subprocess.TimeoutExpired:
         return Verdict.DIED
-    # Killed by a signal: negative here, 128 and more through a shell, an NTSTATUS on Windows. Python's errors are small.
+    # Killed by a signal: negative here, 128 and more through a shell, an NTSTATUS on Windows. Python's errors are
+    # small.
     return Verdict.DIED if done.returncode < 0 or done.returncode >= 128 else Verdict.WORKS
 
 

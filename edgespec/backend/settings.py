@@ -1,4 +1,6 @@
-"""The engine settings a target is opened with. Plain data: imports no engine, so that child processes and caches can use it."""
+"""The engine settings a target is opened with. Plain data: imports no engine, so that child processes and caches can
+use it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class KvType(str, Enum):
 class LlamaSettings:
     """How llama.cpp runs a model. `n_ctx` is what a sequence may fill; the target allocates a verify width more.
 
-    extra_buffers: weight repacking and AMX. swa_full: full-size cache for sliding-window layers, so that any rewind is valid.
+    extra_buffers: weight repacking and AMX. swa_full: full-size cache for sliding-window layers, so that any rewind
+    is valid.
     n_gpu_layers: 0 keeps the model on the CPU, -1 offloads every layer. max_leaves: leaves of one draft tree.
     """
 
@@ -55,7 +58,9 @@ class LlamaSettings:
 
 
 def retreats(settings: LlamaSettings) -> list[LlamaSettings]:
-    """`settings` and then ever safer variants of them, in the order in which to try: GPU off, then extra buffers off."""
+    """`settings` and then ever safer variants of them, in the order in which to try: GPU off, then extra buffers
+    off.
+    """
     ladder = [settings]
     if settings.n_gpu_layers != 0:
         ladder.append(replace(ladder[-1], n_gpu_layers=0))

@@ -1,6 +1,7 @@
 """A child process that tries engine settings on a model: exit code 0 means they work. Run by `edgespec.backend.probe`.
 
-Some builds of llama.cpp die on some settings (a signal, no Python error), so nothing unproven runs in the user's process.
+Some builds of llama.cpp die on some settings (a signal, no Python error), so nothing unproven runs in the user's
+process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds which verify widths give bitwise equal logits: the classes that exact mode stays inside.
 
-llama.cpp picks other kernels for other batch widths, so rows differ in their last bits from width to width; inside a class they
-do not. Works on any target; knows nothing of how it computes.
+llama.cpp picks other kernels for other batch widths, so rows differ in their last bits from width to width; inside a
+class they do not. Works on any target; knows nothing of how it computes.
 """
 
 from __future__ import annotations

@@ -94,6 +94,7 @@ class SuffixAutomaton:
                     break
                 ends[longest] = position
                 longest = links[longest]
+                n_steps += 1
         self._last = state
         self.n_steps += n_steps
 
@@ -140,7 +141,7 @@ class SuffixAutomaton:
         offered, last = self._text[self.match_end + 1], len(self._text) - 1
         branches = self._next[self._links[self._last]]
         newest = [(token, self._ends[state]) for token, state in islice(reversed(branches.items()), limit)]
-        # An end at the text's last token can come from an older `match_end` than the latest; nothing follows it yet.
+        # With a `match_end` that is not the latest, a follower can be the text's last token: nothing follows it yet.
         return sorted((end for token, end in newest if token != offered and end < last), reverse=True)
 
     def find(self, tokens: Sequence[int]) -> Match:

@@ -37,8 +37,8 @@ _SIDE = 4
 _REPLACED = ((0.06, 0.70, 0.15, 0.05), (0.04, 0.45, 0.35, 0.10), (0.03, 0.35, 0.30, 0.25))
 _REPLACED_WEIGHT = 2.0
 
-# An anchor of one token is looked for this near only: further off it is chance. Longer anchors are found anywhere.
-_BEHIND, _AHEAD = 32, 64
+# A single token is looked for this near only: further off it is chance. Longer anchors are found anywhere.
+_NEAR = 64
 
 # Emitted tokens compared to weigh an anchor: more evidence than this changes no order.
 _MAX_ANCHOR = 16
@@ -110,7 +110,7 @@ class GivenText:
     def _anchored(self, output: Sequence[int], base: int, n_strayed: int) -> Iterator[Alignment]:
         """The last tokens of the output stand in the text: nearby, or in the longest match anywhere."""
         places = self._places.get(output[-1], [])
-        near = places[bisect_left(places, base - _BEHIND) : bisect_left(places, base + _AHEAD)]
+        near = places[bisect_left(places, base - _NEAR) : bisect_left(places, base + _NEAR)]
         match = self._automaton.find(output[-_MAX_ANCHOR:])
         for place in near if match.length < 2 else (*near, match.end):
             n_matched = self._n_matched(output, place)
@@ -133,7 +133,7 @@ class GivenText:
         evidence = before[position] - 0.5 * (before[position - n_since] + before[position - n_matched])
         skipped = position - n_since - base
         too_long = _STRAY_BITS * min(_LONG_EDIT, max(0, n_strayed - n_since - _LONG_EDIT))
-        return evidence - too_long - (1.0 if skipped >= 0 else 3.0) - 2.0 * log2(1 + abs(skipped))
+        return evidence - too_long - 2.0 * log2(1 + abs(skipped))
 
 
 class _Track:

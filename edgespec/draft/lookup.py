@@ -36,12 +36,16 @@ _MAX_RIVALS = 8
 
 
 class LookupDrafter:
-    """`min_match`: tokens of the text's end that must have occurred before for a draft to be made."""
+    """`min_match`: tokens of the text's end that must have occurred before for a draft to be made.
+
+    `n_indexed` counts the tokens read into an index so far, over all sequences and rebuilds.
+    """
 
     name = "lookup"
     needs = Needs.TOKENS
 
     def __init__(self, min_match: int = _MIN_MATCH) -> None:
+        self.n_indexed = 0
         self._min_match = max(1, min_match)
         self._texts: dict[SequenceId, SuffixAutomaton] = {}
         self._drafts: dict[SequenceId, list[Branch]] = {}
@@ -52,6 +56,7 @@ class LookupDrafter:
         text = self._texts.get(sequence)
         if text is None or tokens[: len(text)] != text.text:
             text = self._texts[sequence] = SuffixAutomaton()
+        self.n_indexed += len(tokens) - len(text)
         text.extend(tokens[len(text) :])
         self._drafts[sequence] = []
 
@@ -71,6 +76,7 @@ class LookupDrafter:
         """Index the committed tokens. Guesses are scored against them, also those that were cut from the tree."""
         emitted: list[int] = commit.tokens.tolist()
         self._texts[sequence].extend(emitted)
+        self.n_indexed += len(emitted)
         for branch in self._drafts[sequence]:
             branch.learn(self._rates, emitted)
         self._drafts[sequence] = []

@@ -11,7 +11,9 @@ from edgespec.events import Completion, Notice, Piece
 
 
 class CancelToken:
-    """Stops the answers it was given to, from any thread, also while the prompt is read. Cancelling twice is harmless."""
+    """Stops the answers it was given to, from any thread, also while the prompt is read. Cancelling twice is
+    harmless.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

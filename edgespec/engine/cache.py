@@ -1,4 +1,6 @@
-"""Which tokens each sequence has in the target's cache, and who must give way when it is full. Used by the worker only."""
+"""Which tokens each sequence has in the target's cache, and who must give way when it is full. Used by the worker
+only.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ class CacheBook:
         self._tokens[request.sequence] = cached[:kept]
         if kept < shared:
             notify(
-                Notice("reread", f"the model's sliding window cannot go back {len(cached) - shared} tokens: reading all again")
+                Notice(
+                    "reread",
+                    f"the model's sliding window cannot go back {len(cached) - shared} tokens: reading all again",
+                )
             )
         return kept
 

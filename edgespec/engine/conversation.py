@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgespec.engine.answer import Answer, CancelToken, PieceCallback
 from edgespec.engine.options import GenerateOptions
-from edgespec.errors import BadInput, ContextOverflow
+from edgespec.errors import BadInput, ContextOverflow, EdgeSpecError
 from edgespec.events import Completion, Notice
-from edgespec.text.template import ChatTemplate, Message, continuation
-from edgespec.text.vocab import Segment
+from edgespec.text.template import ChatTemplate, Message
+from edgespec.text.vocab import Segment, continuation
 
 if TYPE_CHECKING:
     from edgespec.engine.core import Engine
@@ -98,7 +99,8 @@ class Conversation:
     def _settle(self) -> None:
         if self._running is not None:
             running, self._running = self._running, None
-            running.completion()
+            with suppress(EdgeSpecError):  # whoever reads that answer is told; it must not fail the next one too
+                running.completion()
 
     def _with_stops(self, options: GenerateOptions) -> GenerateOptions:
         missing = tuple(stop for stop in self._template.stops if stop not in options.stop)

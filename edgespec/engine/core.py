@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +15,12 @@ from edgespec.engine.job import Request
 from edgespec.engine.opening import Opened, Progress, open_model
 from edgespec.engine.options import EngineOptions, GenerateOptions
 from edgespec.engine.worker import Worker, check_fits
-from edgespec.events import Completion, Notice
-from edgespec.library.resolve import resolve
-from edgespec.spec.policy import FixedPolicy
+from edgespec.events import Completion, Notice, RoundReport
+from edgespec.library.fetch import fetch
+from edgespec.library.reporter import Reporter
+from edgespec.library.repository import fetch_repository_model
+from edgespec.library.resolve import Fetchers, ResolvedModel, open_library, resolve
+from edgespec.spec.policy import FixedPolicy, Policy
 from edgespec.spec.ports import SequenceId
 from edgespec.text.template import load_template
 from edgespec.text.vocab import PromptEncoder, Segment
@@ -29,7 +33,7 @@ class Engine:
             print(engine.conversation().say("Hello").text)
     """
 
-    def __init__(self, opened: Opened, name: str, notices: list[Notice]) -> None:
+    def __init__(self, opened: Opened, name: str, notices: list[Notice], policy: Policy | None = None) -> None:
         self.name = name
         self.header = opened.header
         self.vocab = opened.vocab
@@ -38,7 +42,8 @@ class Engine:
         self.encoder = PromptEncoder(opened.vocab)
         self._ids = itertools.count()
         drafters = Drafters(opened.vocab, time.perf_counter)
-        self._worker = Worker(opened.target, opened.vocab, FixedPolicy(), drafters.for_request, opened.width_class)
+        policy = policy or FixedPolicy()
+        self._worker = Worker(opened.target, opened.vocab, policy, drafters.for_request, opened.width_class)
 
     @classmethod
     def open(
@@ -47,10 +52,12 @@ class Engine:
         options: EngineOptions | None = None,
         on_notice: Callable[[Notice], None] | None = None,
         progress: Progress | None = None,
+        policy: Policy | None = None,
     ) -> Engine:
         """Load a model: a GGUF file, a card's name, `hf:user/repo[:quant]`, or None for the starter model.
 
-        `progress` gets the loaded part, 0 to 1, and may return False to give up. Raises EdgeSpecError.
+        `progress` gets the loaded part, 0 to 1, and may return False to give up. `policy` decides how much to draft;
+        None takes the plain one. Raises EdgeSpecError.
         """
         notices: list[Notice] = []
 
@@ -59,8 +66,9 @@ class Engine:
             if on_notice is not None:
                 on_notice(notice)
 
-        found = resolve(str(model) if model is not None else None)
-        return cls(open_model(found.path, options or EngineOptions(), notify, progress), found.name, notices)
+        found = _find(model)
+        opened = open_model(found.path, options or EngineOptions(), notify, progress)
+        return cls(opened, found.name, notices, policy)
 
     def __enter__(self) -> Engine:
         return self
@@ -105,9 +113,21 @@ class Engine:
         cancel: CancelToken | None = None,
         on_piece: PieceCallback | None = None,
         on_done: Callable[[Completion], None] | None = None,
+        on_round: Callable[[RoundReport], None] | None = None,
     ) -> Answer:
         """Queue a request made of tokens. Raises ContextOverflow at once for a prompt that cannot fit."""
         check_fits(len(prompt), self.settings.n_ctx)
         answer = Answer(cancel or CancelToken(), on_piece)
-        self._worker.submit(Request(sequence, keep, prompt, options or GenerateOptions(), answer, on_done))
+        self._worker.submit(Request(sequence, keep, prompt, options or GenerateOptions(), answer, on_done, on_round))
         return answer
+
+
+def _find(model: str | Path | None) -> ResolvedModel:
+    """What is not on disk is fetched in silence, unless EDGESPEC_OFFLINE forbids it."""
+    library, reporter = open_library(), Reporter(announce=lambda _line: None, progress=lambda _done, _total: None)
+    offline = os.environ.get("EDGESPEC_OFFLINE", "").lower() not in ("", "0", "false", "no", "off")
+    fetchers = Fetchers(
+        card=lambda card: fetch(card, library.store, reporter, offline=offline, licence_accepted=False),
+        repository=lambda wanted: fetch_repository_model(wanted, library.store, reporter, offline=offline),
+    )
+    return resolve(str(model) if model is not None else None, library, fetchers)

@@ -17,7 +17,11 @@ from edgespec.text.stream import Step, TextStream
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the engine is asked for. `on_done` runs in the engine's thread before the completion is handed out."""
+    """What the engine is asked for.
+
+    Both callbacks run in the engine's thread: `on_round` after every round, `on_done` before the completion is handed
+    out.
+    """
 
     sequence: SequenceId
     keep: bool  # the sequence's cache outlives the answer, for the next turn
@@ -25,6 +29,7 @@ class Request:
     options: GenerateOptions
     answer: Answer
     on_done: Callable[[Completion], None] | None = None
+    on_round: Callable[[RoundReport], None] | None = None
 
 
 @dataclass(slots=True)
@@ -83,6 +88,8 @@ class Job:
                 state.finish = Finish.STOP
                 del state.tokens[n_before + i + 1 :]
                 break
+        if self.request.on_round is not None:
+            self.request.on_round(report)
 
     def flush(self) -> None:
         """No more tokens: give what was held back."""

@@ -1,4 +1,6 @@
-"""From a GGUF to a running target: header checked, memory checked, settings proven, model loaded. Heavy imports start here."""
+"""From a GGUF to a running target: header checked, memory checked, settings proven, model loaded. Heavy imports start
+here.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ Progress = Callable[[float], bool]
 
 # Read by the width probe, over and over. Any ordinary prose will do; it only has to be the same every time.
 PROBE_TEXT = (
-    "The harbour was quiet before dawn. Two fishermen mended a net by lamplight while the tide turned, and the older one "
-    "counted: 17 floats, 3 hooks, 240 metres of line. Later, def count(items): return sum(1 for _ in items) would do it. "
+    "The harbour was quiet before dawn. Two fishermen mended a net by lamplight while the tide turned, and the older "
+    "one counted: 17 floats, 3 hooks, 240 metres of line. "
+    "Later, def count(items): return sum(1 for _ in items) would do it. "
 )
 
 
@@ -45,7 +48,10 @@ class Opened:
         self._library = library
 
     def width_class(self, notify: Notify) -> tuple[int, ...]:
-        """The widths an exact request stays inside; probed once per model, build, machine and settings. Worker's thread."""
+        """The widths an exact request stays inside; probed once per model, build, machine and settings.
+
+        Runs in the worker's thread.
+        """
         if not self.target.capabilities.can_rollback:
             return (1,)
         if not self.target.capabilities.width_classes:
@@ -59,7 +65,11 @@ class Opened:
         known = records.get(key)
         if known is not None:
             return decode_classes(known)
-        notify(Notice("probing-widths", "first exact answer with this model: measuring which batch widths agree bit for bit"))
+        notify(
+            Notice(
+                "probing-widths", "first exact answer with this model: measuring which batch widths agree bit for bit"
+            )
+        )
         classes = find_classes(self.target, _probe_tokens(self.target, self.vocab))
         records.put(key, encode_classes(classes))
         return classes
@@ -88,7 +98,7 @@ def open_model(path: Path, options: EngineOptions, notify: Notify, progress: Pro
 
 
 def wanted_settings(header: GgufHeader, options: EngineOptions) -> LlamaSettings:
-    """Before anything is measured: the machine's cores, the model's own context limit, a full cache for sliding windows."""
+    """Before anything is measured: the machine's cores, the model's context limit, full caches for sliding windows."""
     n_ctx = min(options.ctx_size, header.context_length or options.ctx_size)
     threads = options.threads or machine.usable_cores()
     return LlamaSettings(n_ctx=n_ctx, n_threads=threads, n_gpu_layers=options.gpu_layers or 0)

@@ -36,7 +36,9 @@ class EngineOptions:
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
-    """How one answer is made. prediction: text the caller expects, drafted from. exact: bit for bit as without drafting."""
+    """How one answer is made. prediction: text the caller expects, drafted from. exact: bit for bit as without
+    drafting.
+    """
 
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     max_tokens: int = DEFAULT_MAX_TOKENS

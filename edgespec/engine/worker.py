@@ -1,7 +1,7 @@
 """The one thread that talks to the target: it alternates prompt chunks and rounds, fairly among requests.
 
-Requests reach it through a queue, events leave through each request's answer. At most one chunk is read between two rounds, so
-that a long prompt never stalls another answer for longer than a chunk.
+Requests reach it through a queue, events leave through each request's answer. At most one chunk is read between two
+rounds, so that a long prompt never stalls another answer for longer than a chunk.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def _toml(text: str, place: str) -> dict[str, object]:
     ).loads
     try:
         return loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(place, f"it is no TOML ({error})", _REMEDY) from None
 
 

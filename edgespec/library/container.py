@@ -77,7 +77,7 @@ class Container:
     @property
     def required_bytes(self) -> int:
         """Size the file must have for every tensor to lie inside it."""
-        return self.data_start + max((tensor.offset + tensor.n_bytes for tensor in self.tensors), default=0)
+        return max((self.data_start + tensor.offset + tensor.n_bytes for tensor in self.tensors), default=0)
 
 
 class _Cursor:

@@ -1,4 +1,4 @@
-"""GGUF models cut into several files, name-00001-of-00003.gguf. Opens none of them."""
+"""Names of GGUF files: which stand for a model, and models cut into several, name-00001-of-00003.gguf. Opens none."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from edgespec.errors import CorruptModel, ModelNotFound
 _PART_NAME = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
 
 
-def is_later_part(file_name: str) -> bool:
-    """True for parts 2 and up, which list nowhere because the first one stands for the whole."""
-    match = _PART_NAME.fullmatch(file_name)
-    return match is not None and int(match["number"]) > 1
+# Files that go with a model and are none: image projectors, importance matrices.
+_COMPANIONS = ("mmproj", "imatrix")
+
+
+def is_model_name(file_name: str) -> bool:
+    """True for a GGUF that stands for a whole model: no companion, and of a split model the first part alone."""
+    name = file_name.lower()
+    match = _PART_NAME.fullmatch(name)
+    is_later_part = match is not None and int(match["number"]) > 1
+    return name.endswith(".gguf") and not is_later_part and not any(word in name for word in _COMPANIONS)
 
 
 def part_names(file_name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Typed reading of one TOML or JSON table: every value is checked once, and a bad one is named with its file and key."""
+"""Typed reading of a TOML or JSON table: every value is checked once, and a bad one is named with its file and key."""
 
 from __future__ import annotations
 

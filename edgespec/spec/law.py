@@ -18,9 +18,7 @@ import numpy.typing as npt
 
 from edgespec.errors import BadInput, EngineFailure
 from edgespec.spec import noise
-from edgespec.spec.survivors import race, survivors
-
-FloatArray = npt.NDArray[np.float32]
+from edgespec.spec.survivors import Float64Array, FloatArray, IdArray, race, survivors
 
 _RANGES: tuple[tuple[str, float, float], ...] = (
     ("temperature", 0.0, 100.0),
@@ -92,7 +90,7 @@ class Law:
     and BadInput if the settings name a token outside the vocabulary.
     """
 
-    __slots__ = ("_banned", "_bias", "_biased", "_highest_id", "_penalises", "settings")
+    __slots__ = ("_banned", "_bias", "_biased", "_highest_id", "_penalises", "_truncates", "settings")
 
     def __init__(self, settings: SamplingSettings) -> None:
         self.settings = settings
@@ -103,6 +101,7 @@ class Law:
         neutral = (1.0, 0.0, 0.0)
         strengths = (settings.repeat_penalty, settings.frequency_penalty, settings.presence_penalty)
         self._penalises = strengths != neutral and settings.penalty_last_n > 0
+        self._truncates = settings.top_k > 0 or settings.top_p < 1.0 or settings.min_p > 0.0
 
     def choose(self, logits: FloatArray, history: Seq[int]) -> int:
         """The token after `history`: the largest logit, or at a temperature the largest log p + Gumbel noise.
@@ -116,23 +115,68 @@ class Law:
             _finite(float(row[leader]), len(history))
             return leader
         top = _finite(float(row.max()), len(history))
-        if self._truncates:
-            ids, scaled = survivors(row, top, self.settings)
-            return int(ids[0] if len(ids) == 1 else ids[(scaled + self.noise(len(history), ids)).argmax()])
-        return race(row, top, self.settings.temperature, noise.key(self.settings.seed, len(history)))
+        if not self._truncates:
+            return race(row, top, self.settings.temperature, noise.key(self.settings.seed, len(history)))
+        ids, scaled = self._survivors(row, top)
+        if len(ids) == 1:
+            return int(ids[0])
+        return int(ids[(scaled + self.noise(len(history), ids)).argmax()])
 
     def probabilities(self, logits: FloatArray, history: Seq[int]) -> Sparse:
         """The law of the token after `history`, after the whole chain; one-hot at temperature 0."""
         if self.settings.temperature == 0.0:
             return Sparse(np.array([self.choose(logits, history)], dtype=np.int32), np.ones(1))
         row = self._adjusted(logits, history)
-        ids, scaled = survivors(row, _finite(float(row.max()), len(history)), self.settings)
+        ids, scaled = self._survivors(row, _finite(float(row.max()), len(history)))
         weights = np.exp(scaled)
         return Sparse(ids.astype(np.int32), weights / weights.sum())
 
-    def noise(self, position: int, tokens: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+    def noise(self, position: int, tokens: noise.IntTokens) -> npt.NDArray[np.float64]:
         """float64[n]: the Gumbel noise that `choose` adds at this position (= len(history)) to these tokens.
 
         A drafter that draws with it too (mode COUPLED) is accepted more often than one with noise of its own.
         """
         return noise.gumbel(noise.key(self.settings.seed, position), tokens)
+
+    def _survivors(self, row: FloatArray, top: float) -> tuple[IdArray, Float64Array]:
+        s = self.settings
+        return survivors(row, top, s.temperature, s.top_k, s.top_p, s.min_p)
+
+    def _adjusted(self, logits: FloatArray, history: Seq[int]) -> FloatArray:
+        """float32[n_vocab] after bias, bans and penalties; `logits` itself where nothing changes."""
+        if self._highest_id >= len(logits):
+            raise BadInput(
+                f"token {self._highest_id} in logit_bias or banned",
+                f"the vocabulary ends at {len(logits) - 1}",
+                "name only tokens of this model",
+            )
+        recent = history[-self.settings.penalty_last_n :] if self._penalises else ()
+        if self._highest_id < 0 and not recent:
+            return logits
+        row: FloatArray = logits.copy()
+        row[self._biased] += self._bias
+        row[self._banned] = -np.inf
+        if recent:
+            self._penalise(row, recent)
+        return row
+
+    def _penalise(self, row: FloatArray, recent: Seq[int]) -> None:
+        s = self.settings
+        ids, counts = np.unique(np.array(recent, dtype=np.intp), return_counts=True)
+        values = row[ids].astype(np.float64)
+        values = np.where(values > 0.0, values / s.repeat_penalty, values * s.repeat_penalty)
+        row[ids] = values - counts * s.frequency_penalty - s.presence_penalty
+
+
+def _finite(top: float, position: int) -> float:
+    if math.isfinite(top):
+        return top
+    raise EngineFailure(
+        f"the logits at position {position}",
+        f"their maximum is {top}, so no token can be chosen",
+        "check that the model file is intact and that not every token is banned",
+    )
+
+
+def _out_of_range(name: str, value: float, allowed: str) -> BadInput:
+    return BadInput(f"{name} = {value}", f"it must be {allowed}", "give a value in that range")

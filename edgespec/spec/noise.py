@@ -21,8 +21,8 @@ _GAMMA = 0x9E3779B97F4A7C15  # 2**64 / golden ratio, odd: SplitMix64's step
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 # The uniform numbers are the odd multiples of 2**-53: all exact in float64, symmetric, never 0 or 1.
-UNIFORM_MIN = 2.0**-53
-UNIFORM_MAX = 1.0 - 2.0**-53
+UNIFORM_MIN: float = 2.0**-53
+UNIFORM_MAX: float = 1.0 - 2.0**-53
 # Bounded support: a token more than GUMBEL_MAX - GUMBEL_MIN below the leader can never win.
 GUMBEL_MIN = -math.log(-math.log(UNIFORM_MIN))
 GUMBEL_MAX = -math.log(-math.log(UNIFORM_MAX))
@@ -55,7 +55,8 @@ def hash64(key: int, tokens: IntTokens) -> npt.NDArray[np.uint64]:
 
 def uniform_of(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     """float64[n] in [UNIFORM_MIN, UNIFORM_MAX], increasing with the hash."""
-    return ((hashes >> np.uint64(11)) | np.uint64(1)) * UNIFORM_MIN
+    odd: npt.NDArray[np.uint64] = (hashes >> np.uint64(11)) | np.uint64(1)
+    return odd.astype(np.float64) * UNIFORM_MIN
 
 
 def uniform(key: int, tokens: IntTokens) -> npt.NDArray[np.float64]:
@@ -77,3 +78,10 @@ def gumbel(key: int, tokens: IntTokens) -> npt.NDArray[np.float64]:
     argmax(log p + gumbel) draws from p; the k largest of log q + gumbel draw k tokens from q without replacement.
     """
     return gumbel_of(uniform(key, tokens))
+
+
+def hash_floor(gumbel: float) -> np.uint64:
+    """A hash whose noise exceeds `gumbel` (above -700) is at least this; a few hashes just below it may be, too."""
+    grid = int(math.exp(-math.exp(-gumbel)) * 2**53)
+    floor: np.uint64 = np.uint64(max(0, grid - 8) * 2**11)
+    return floor

@@ -1,4 +1,6 @@
-"""How much to draft. The plain policy: whatever a drafter offers, up to a fixed number of nodes, within what a pass may hold."""
+"""How much to draft. The plain policy: whatever a drafter offers, up to a fixed number of nodes, within what a pass
+may hold.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class FixedPolicy:
 
     def plan(self, state: SequenceState, drafter: str, capabilities: Capabilities, n_sequences: int) -> Plan:
         room = node_room(state, capabilities, n_sequences)
-        return Plan(max_nodes=max(0, min(self.max_nodes, room)), max_leaves=min(self.max_leaves, capabilities.max_leaves))
+        return Plan(
+            max_nodes=max(0, min(self.max_nodes, room)), max_leaves=min(self.max_leaves, capabilities.max_leaves)
+        )
 
     def select(self, state: SequenceState, tree: DraftTree, plan: Plan) -> tuple[DraftTree, IntArray]:
         return best_first(tree, plan.max_nodes, plan.max_leaves)

@@ -1,7 +1,8 @@
-"""The one loop: call, propose, merge, select, anticipate, verify, walk, commit, observe, record, for a batch of sequences.
+"""The one loop: call, propose, merge, select, anticipate, verify, walk, commit, observe, record, for a batch of
+sequences.
 
-Plain decoding is an empty tree, so there is no second code path. Every round emits at least one token per sequence. The clock
-is handed in; nothing here knows a model, a thread or a text.
+Plain decoding is an empty tree, so there is no second code path. Every round emits at least one token per sequence.
+The clock is handed in; nothing here knows a model, a thread or a text.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Proposal:
     tree: DraftTree
     nodes: tuple[IntArray, ...]
     seconds: float
+    n_pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Loop:
         if plans and len(merged):
             merged, kept = self.policy.select(one.state, merged, max(plans, key=lambda p: p.max_nodes))
             maps = [np.where(own < 0, own, kept[own]) for own in maps]
-        return Proposal(merged, tuple(maps), self.clock() - started)
+        return Proposal(merged, tuple(maps), self.clock() - started, len(one.state.pending))
 
     def _width(self, batch: Seq[Drafting], proposals: Seq[Proposal]) -> tuple[int, int]:
         """Rows that count, and the width they are padded to: the next one inside an exact request's class."""
@@ -119,6 +121,10 @@ class Loop:
             propose_seconds=proposal.seconds,
             verify_seconds=verify_seconds,
             seconds=seconds,
+            n_pending=proposal.n_pending,
+            tree_tokens=tuple(proposal.tree.tokens.tolist()),
+            tree_parents=tuple(proposal.tree.parents.tolist()),
+            path=tuple(commit.path.tolist()),
         )
         one.state.counts.add(report)
         self.policy.record(one.state, report)

@@ -34,7 +34,8 @@ class Counts:
 class SequenceState:
     """Mutable state of one request, owned by the thread that runs its rounds.
 
-    tokens: prompt and output, committed. pending: the committed tokens that are not in the target's cache, at least one.
+    tokens: prompt and output, committed. pending: the committed tokens that are not in the target's cache, at least
+    one.
     width_class: the verify widths an exact request must stay inside; empty in fast mode.
     """
 

@@ -1,8 +1,8 @@
-"""Which tokens of one row can be drawn, found without sorting the vocabulary. Knows no settings object and no history.
+"""Which tokens of one row can be drawn, found without sorting the vocabulary. Knows no history and no penalties.
 
-Everywhere, `row` is float32[n_vocab] (-inf allowed), `top` its finite maximum, and the scaled logit of a token is
-(logit - top) / temperature in float64, so the leader has weight exp(0) = 1. Ranks are by descending logit, lower token
-id first among equals. Each short cut proves its answer from bounds and gives way to the plain sort where it cannot.
+Everywhere `row` is float32[n_vocab] (-inf allowed), `top` its finite maximum, and the scaled logit of a token is
+(logit - top) / temperature in float64, so that the leader has weight exp(0) = 1. Tokens rank by descending logit, the
+lower id first among equals. A short cut is taken only where bounds prove that the plain sort gives the same.
 """
 
 from __future__ import annotations
@@ -19,54 +19,150 @@ FloatArray = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 IdArray = npt.NDArray[np.intp]
 
-# Up to this many candidates a plain sort is as cheap (some 15 us) as any way round it.
+# Sorting this many logits (some 10 us) is cheaper than finding out that fewer would do.
 _FEW = 1024
-# Sums of the same weights in another order may differ by this factor (n_vocab * 2**-53, with room to spare).
+# Sums over the same weights in another order stay within this factor (n_vocab * 2**-53, with much room).
 _ROUNDING = 1e-9
-# `race` gives noise to tokens this near the leader (in nats) before it knows which others can still win.
+# `race` first scores the tokens this near the leader, in nats: the best of them rules most others out.
 _NEAR = 4.0
+# Tokens hashed at a time: the dozen passes over a block should find it in the cache.
+_BLOCK = 16384
 
 
 def survivors(
     row: FloatArray, top: float, temperature: float, top_k: int, top_p: float, min_p: float
 ) -> tuple[IdArray, Float64Array]:
-    """(ids ascending, their scaled logits) of the tokens that top-k, then top-p, then min-p leave, never none."""
+    """What top-k, then top-p, then min-p leave (never nothing): (token ids ascending, their scaled logits)."""
     if top_k == 0 and top_p >= 1.0:
-        ids = np.flatnonzero(row > _floor(top, temperature, min_p))
-        scaled = _scaled(row[ids], top, temperature)
-        if min_p > 0.0:
-            kept = np.exp(scaled) >= min_p
-            ids, scaled = ids[kept], scaled[kept]
-        return ids, scaled
-    if top_k or len(row) <= _FEW:
-        ids = _ranked(row, _leaders(row, top, top_k) if top_k else np.flatnonzero(row > -np.inf))
-        ids = ids[: top_k or None]
-        ids = ids[: _cut(_weights(row[ids], top, temperature), top_p, min_p)]
-    else:
+        ids = _above_min_p(row, top, temperature, min_p)
+    elif top_k == 0 and len(row) > _FEW:
         ids = _nucleus(row, top, temperature, top_p, min_p)
-    ids.sort()
+    else:
+        ids = _cut_exactly(row, _leaders(row, top_k or len(row)), top, temperature, top_p, min_p)
     return ids, _scaled(row[ids], top, temperature)
 
 
 def race(row: FloatArray, top: float, temperature: float, key: int) -> int:
-    """The token with the largest scaled logit + Gumbel noise over the whole vocabulary.
+    """The token with the largest scaled logit + Gumbel noise in the whole vocabulary, the lowest id among equals.
 
-    Noise is bounded, so a token too far below the best so far cannot win, and of the others only those few whose hash
-    promises noise enough are looked at closely.
+    Noise has bounded support, so a token far enough below the best so far cannot win; of the rest, only the few whose
+    hash promises enough noise are scored.
     """
-    near = np.flatnonzero(row > top - _NEAR * temperature)
-    if not len(near):  # top - 4 * temperature rounded back to top
-        near = np.flatnonzero(row == top)
+    edge = _float32_below(top - _NEAR * temperature)
+    near = np.flatnonzero(row > edge)
     scores = _scaled(row[near], top, temperature) + noise.gumbel(key, near)
-    winner = scores.argmax()
-    best = float(scores[winner])
-    far = np.flatnonzero(row > _below(top - (noise.GUMBEL_MAX - best) * temperature))
-    if len(far) <= len(near):
-        return int(near[winner])
-    # Whoever is not near lies at least _NEAR below the leader and needs at least this much noise.
-    hashes = noise.hash64(key, far)
-    lucky = hashes >= noise.hash_floor(best + _NEAR - 1e-3)
-    ids = np.union1d(near, far[lucky])
-    ids = ids.astype(np.intp)
-    scores = _scaled(row[ids], top, temperature) + noise.gumbel(key, ids)
-    return int(ids[scores.argmax()])
+    best, winner = float(scores.max()), int(near[scores.argmax()])
+    gap = (top - float(edge)) / temperature
+    for start in range(0, len(row), _BLOCK):
+        block = row[start : start + _BLOCK]
+        able = block > _float32_below(top - (noise.GUMBEL_MAX - best) * temperature)
+        far = np.flatnonzero(able & (block <= edge)) + start
+        far = far[noise.hash64(key, far) >= noise.hash_floor(best + gap - _ROUNDING)]
+        if len(far):
+            scores = _scaled(row[far], top, temperature) + noise.gumbel(key, far)
+            best, winner = max((best, -winner), (float(scores.max()), -int(far[scores.argmax()])))
+            winner = -winner
+    return winner
+
+
+def _scaled(logits: FloatArray, top: float, temperature: float) -> Float64Array:
+    scaled = logits.astype(np.float64)
+    scaled -= top
+    scaled *= 1.0 / temperature
+    return scaled
+
+
+def _float32_below(value: float) -> np.float32:
+    """A float32 just below `value`, -inf where float32 ends: `row > it` misses no logit >= value."""
+    minus_infinity: np.float32 = np.float32(-np.inf)
+    if value < -3e38:
+        return minus_infinity
+    below: np.float32 = np.nextafter(np.float32(value), minus_infinity)
+    return below
+
+
+def _above_min_p(row: FloatArray, top: float, temperature: float, min_p: float) -> IdArray:
+    if min_p == 0.0:
+        return np.flatnonzero(row > -np.inf)
+    # The logarithm only has to be roughly right: the weights decide.
+    ids = np.flatnonzero(row > _float32_below(top + (math.log(min_p) - _ROUNDING) * temperature))
+    return ids[np.exp(_scaled(row[ids], top, temperature)) >= min_p]
+
+
+def _leaders(row: FloatArray, k: int) -> FloatArray:
+    """The k largest logits, descending; all finite ones if they are fewer."""
+    edge = np.float32(-np.inf)
+    n_groups = 8 * k
+    if n_groups <= len(row):
+        # Every group's maximum is a logit of the row, so at least k logits reach the k-th largest maximum; few more do.
+        groups = row[: len(row) // n_groups * n_groups].reshape(-1, n_groups)
+        edge = np.partition(groups.max(axis=0), n_groups - k)[n_groups - k]
+    return _descending(row[(row >= edge) & (row > -np.inf)])[:k]
+
+
+def _nucleus(row: FloatArray, top: float, temperature: float, top_p: float, min_p: float) -> IdArray:
+    """What top-p and then min-p leave, ascending."""
+    for logits, outside in _widening(row, top, temperature, top_p):
+        weights = np.exp(_scaled(logits, top, temperature))
+        inside = float(weights.sum())
+        least, most = inside * (1.0 - _ROUNDING), (inside + outside) * (1.0 + _ROUNDING)
+        head = _descending(logits[_heavy(weights, top_p, most)])
+        weights = np.exp(_scaled(head, top, temperature))
+        n = _cut(weights, most, top_p, min_p)
+        if n == _cut(weights, least, top_p, min_p):
+            return _first(row, head, n)
+    # The cut falls on a border to within rounding, as with exact ties: only the full sort can tell.
+    return _cut_exactly(row, _leaders(row, len(row)), top, temperature, top_p, min_p)
+
+
+def _widening(row: FloatArray, top: float, temperature: float, top_p: float) -> Iterator[tuple[FloatArray, float]]:
+    """(logits, bound on the weight of all other tokens together): those near the leader if they are few, then all."""
+    # With this gap the others together weigh less than a seventh of what top-p may leave out.
+    edge = _float32_below(top - (math.log(len(row) / (1.0 - top_p)) + 2.0) * temperature)
+    near = row > edge
+    n_near = int(np.count_nonzero(near))
+    if n_near <= len(row) // 6:
+        yield row[near], (len(row) - n_near) * math.exp((float(edge) - top) / temperature)
+    yield row, 0.0
+
+
+def _heavy(weights: Float64Array, top_p: float, total: float) -> npt.NDArray[np.bool_]:
+    """A mask of the heaviest weights, few if possible, that hold at least top_p of `total`."""
+    # All lighter than (1 - top_p) * total / n together cannot reach 1 - top_p, so the loop ends before it runs out.
+    n_spared = 256
+    while n_spared < 16 * len(weights):
+        heavy = weights > (1.0 - top_p) * total / n_spared
+        if weights.sum(where=heavy) > top_p * total:
+            return heavy
+        n_spared *= 4
+    return np.ones(len(weights), dtype=np.bool_)
+
+
+def _descending(logits: FloatArray) -> FloatArray:
+    return np.sort(logits)[::-1]
+
+
+def _cut_exactly(
+    row: FloatArray, leaders: FloatArray, top: float, temperature: float, top_p: float, min_p: float
+) -> IdArray:
+    """What top-p and then min-p leave of the tokens with the descending logits `leaders`, ascending."""
+    weights = np.exp(_scaled(leaders, top, temperature))
+    return _first(row, leaders, _cut(weights, float(weights.cumsum()[-1]), top_p, min_p))
+
+
+def _cut(weights: Float64Array, total: float, top_p: float, min_p: float) -> int:
+    """How many of the descending `weights` stay: the fewest that hold top_p of `total`, of these the ones >= min_p."""
+    n = len(weights)
+    if top_p < 1.0:
+        n = min(n, 1 + int(weights.cumsum().searchsorted(top_p * total)))
+    return min(n, int(np.count_nonzero(weights >= min_p)))
+
+
+def _first(row: FloatArray, leaders: FloatArray, n: int) -> IdArray:
+    """The ids of the first n tokens in rank order, ascending; `leaders` holds at least their logits, descending."""
+    last = leaders[n - 1]
+    ids = np.flatnonzero(row >= last)
+    if len(ids) == n:
+        return ids
+    tied = np.flatnonzero(row[ids] == last)
+    return np.delete(ids, tied[n - len(ids) :])

@@ -101,7 +101,7 @@ def check_tree(tree: DraftTree, n_vocab: int) -> None:
 
 def is_chain(tree: DraftTree) -> bool:
     """True if every node's parent is the node before it; an empty tree is a chain."""
-    parents = tree.parents.tolist()
+    parents: list[int] = tree.parents.tolist()
     return parents == list(range(-1, len(parents) - 1))
 
 

@@ -65,7 +65,7 @@ class TextStream:
         step = self._give(text)
         if step.stopped:
             return step
-        rest = tuple(self._silent)
+        rest, self._silent = tuple(self._silent), []
         self.n_kept += len(rest)
         return Step(step.text, step.token_ids + rest, False)
 

@@ -92,9 +92,9 @@ class ChatTemplate:
             return False
 
     def _seated(self, messages: Sequence[Message]) -> list[Message]:
-        if self.takes_system or all(message.role != "system" for message in messages):
-            return list(messages)
-        return _fold_system(messages)
+        if any(message.role == "system" for message in messages) and not self.takes_system:
+            return _fold_system(messages)
+        return list(messages)
 
     def _run(self, messages: Sequence[Message], add_generation_prompt: bool) -> str:
         parts: list[str] = []

@@ -20,8 +20,8 @@ def test_blocks_leave_no_line_of_their_own() -> None:
 
 
 def test_loops_can_break_and_continue() -> None:
-    source = "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% elif i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}"
-    assert rendered(source) == "02"
+    source = "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% elif i == 3 %}{% break %}{% endif %}{{ i }}"
+    assert rendered(source + "{% endfor %}") == "02"
 
 
 def test_generation_marks_mean_nothing() -> None:
@@ -57,15 +57,25 @@ def test_an_error_from_elsewhere_has_no_line() -> None:
     "attack",
     [
         "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-        "{{ raise_exception.__globals__ }}",
+        "{{ raise_exception.__globals__['json'] }}",
+        "{{ (messages | first).__init__.__globals__ }}",
         "{{ messages.append(1) }}",
-        "{{ '{0.__class__}'.format(messages) }}",
-        "{{ messages | map(attribute='__class__') | list | first }}x{{ (messages | first).__init__ }}",
+        "{{ messages[0].update(role='system') }}",
+        "{{ ''['__cl' ~ 'ass__'].mro() }}",
+        "{{ (messages | map(attribute='__class__') | first).mro() }}",
     ],
 )
 def test_attribute_tricks_are_refused(attack: str) -> None:
     with pytest.raises(SecurityError):
         rendered(attack, messages=[{"role": "user"}])
+
+
+@pytest.mark.parametrize(
+    "attack",
+    ["{{ strftime_now.__globals__ }}", "{{ '{0.__class__}'.format(messages) }}", "{{ '%s' | attr('__class__') }}"],
+)
+def test_attributes_that_are_only_printed_are_empty(attack: str) -> None:
+    assert rendered(attack, messages=[]) == ""
 
 
 def test_files_cannot_be_included() -> None:

@@ -135,7 +135,8 @@ def test_a_new_turn_continues_the_prompt_and_the_answer(name: str, answer: str) 
     before = template.render(messages, True) + answer
     longer = [*messages, Message("assistant", answer), Message("user", "V")]
     rest = continuation(before, template.render_segments(longer, True, SPECIALS))
-    assert rest is not None or (name, answer) == ("plain", "")
+    # `plain` writes the space that an answer lacks.
+    assert (rest is None) == (name == "plain" and answer[:1] not in ("", " ", "\n"))
     if rest is not None:
         assert before + "".join(segment.text for segment in rest) == template.render(longer, True)
 
@@ -206,9 +207,11 @@ def test_a_fault_names_the_line_and_the_cause(source: str, why: str) -> None:
 
 
 def test_a_template_that_writes_without_end_is_stopped() -> None:
-    source = "{% for i in range(9999) %}{% for j in range(9999) %}{{ messages[0].content }}{% endfor %}{% endfor %}"
+    messages = [Message("user", "U" * (MAX_CHARACTERS // 4))]
+    template = "{{% for i in range({}) %}}{{{{ messages[0].content }}}}{{% endfor %}}"
+    assert len(template_of(template.format(4)).render(messages, True)) == MAX_CHARACTERS
     with pytest.raises(BadInput, match=str(MAX_CHARACTERS)):
-        template_of(source).render([Message("user", "U" * 100_000)], True)
+        template_of(template.format(5)).render(messages, True)
 
 
 def test_a_role_is_not_free_text() -> None:

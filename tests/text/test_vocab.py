@@ -37,13 +37,12 @@ def test_tokens_spell_the_text_and_only_trusted_segments_give_special_ones(segme
 
 
 @settings(max_examples=300, deadline=None)
-@given(texts, st.lists(st.integers(0, 20), max_size=2))
-def test_untrusted_text_without_risk_is_read_as_if_it_were_trusted(text: str, cuts: list[int]) -> None:
+@given(texts)
+def test_untrusted_text_without_risk_is_read_as_if_it_were_trusted(text: str) -> None:
     """The careful way and the library's own way agree where both apply."""
     specials = SpecialTexts(VOCAB.special_tokens)
     plain = "".join(stretch for stretch, special in specials.cut(text) if not special)
-    spans = specials.risky_spans(plain)
-    if not spans:
+    if not specials.risky_spans(plain):
         segments = [Segment("<|im_end|>", True), Segment(plain, False), Segment("<s>x", True)]
         assert PromptEncoder(VOCAB).encode_more(segments) == VOCAB.tokenize_special(f"<|im_end|>{plain}<s>x")
 
@@ -70,6 +69,7 @@ def test_risky_spans_are_whole_spellings_and_edges_that_could_become_one() -> No
     assert specials.risky_spans(" end|> and <|en \n") == [(1, 6), (11, 15)]
     assert specials.risky_spans("1 < 2") == []
     assert specials.risky_spans("<s") == [(0, 2)]
+    assert SpecialTexts(["<<a>>", "<b>"]).risky_spans(">> or <<") == [(0, 2), (6, 8)]
     assert specials.risky_spans("") == specials.risky_spans(" \n") == []
     assert SpecialTexts([]).risky_spans("<|end|>") == []
 

@@ -1,4 +1,6 @@
-"""A llama_batch whose arrays are numpy's, filled in place and reused for every pass. Knows nothing of sequences' meaning."""
+"""A llama_batch whose arrays are numpy's, filled in place and reused for every pass. Knows nothing of sequences'
+meaning.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ IntArray = npt.NDArray[np.int32]
 class Batch:
     """Room for `n_tokens` tokens that carry up to `n_ids` sequence ids each.
 
-    Building a batch in Python loops each round is the usual hidden cost of driving llama.cpp from Python; here a chain is
-    four slice assignments.
+    Building a batch in Python loops each round is the usual hidden cost of driving llama.cpp from Python; here a
+    chain is four slice assignments.
     """
 
     def __init__(self, n_tokens: int, n_ids: int) -> None:

@@ -1,8 +1,8 @@
 """Which sequence ids name which cached tokens. Pure bookkeeping over libllama's memory calls; computes nothing.
 
-Every id of a sequence names the same cells between two rounds, so a tree needs no copy of its prefix: its nodes carry the ids
-of the leaves below them, and only the round's tail is touched afterwards. (Copying the prefix to 16 leaves costs milliseconds a
-round at 2,000 tokens, since the library walks all cells.) A chain uses one id.
+Every id of a sequence names the same cells between two rounds, so a tree needs no copy of its prefix: its nodes carry
+the ids of the leaves below them, and only the round's tail is touched afterwards. (Copying the prefix to 16 leaves
+costs milliseconds a round at 2,000 tokens, since the library walks all cells.) A chain uses one id.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class Cells:
         sequence.length = length
 
     def keep_branch(self, sequence: CachedSequence, winner: int, fork: int, length: int) -> None:
-        """After a tree forked at `fork`: keep the branch named `winner` up to `length` under every id, drop the others."""
+        """After a tree forked at `fork`: keep the branch named `winner` up to `length` under every id, drop the
+        others.
+        """
         self._remove(winner, length)
         for other in sequence.ids:
             if other != winner:

@@ -11,7 +11,8 @@ from collections.abc import Sequence as Seq
 def node_ids(parents: Seq[int], ids: Seq[int]) -> list[list[int]]:
     """For each node the ids it carries, given at least as many ids as the tree has leaves.
 
-    The first leaf in node order gets ids[0], so the principal branch of a tree that lists it first keeps the principal id.
+    The first leaf in node order gets ids[0], so the principal branch of a tree that lists it first keeps the
+    principal id.
     """
     n = len(parents)
     below: list[list[int]] = [[] for _ in range(n)]
@@ -28,5 +29,7 @@ def node_ids(parents: Seq[int], ids: Seq[int]) -> list[list[int]]:
 
 
 def is_contiguous(path: Seq[int]) -> bool:
-    """Whether the accepted nodes are the first nodes of the batch, so that their cells lie where plain decoding would put them."""
+    """Whether the accepted nodes are the first nodes of the batch, so that their cells lie where plain decoding would
+    put them.
+    """
     return all(node == i for i, node in enumerate(path))

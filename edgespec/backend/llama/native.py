@@ -1,4 +1,5 @@
-"""Loading models and contexts of libllama, its log kept silent in a ring. The only module that builds its parameter structs.
+"""Loading models and contexts of libllama, its log kept silent in a ring. The only module that builds its parameter
+structs.
 
 llama.cpp's log callback belongs to the whole process, so the ring does too; everything else here is a function.
 """
@@ -47,10 +48,11 @@ class Log:
             self.lines.append(line)
 
     def reason(self) -> str:
-        """The line most likely to name the cause: the last one that speaks of an error, else the last one."""
-        for line in reversed(self.lines):
-            if "error" in line.lower() or "fail" in line.lower() or "unknown" in line.lower():
-                return line
+        """The line most likely to name the cause; "failed to load model" comes last and says the least."""
+        for words in (("error loading", "unknown"), ("error", "fail")):
+            for line in reversed(self.lines):
+                if any(word in line.lower() for word in words):
+                    return line
         return self.lines[-1] if self.lines else "llama.cpp gave no reason"
 
 

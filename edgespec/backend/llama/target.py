@@ -1,7 +1,8 @@
-"""The target on libllama: prefill, one-pass verification of chains and trees, commit, rewind. Knows no text and no clock.
+"""The target on libllama: prefill, one-pass verification of chains and trees, commit, rewind. Knows no text and no
+clock.
 
-Everything that would make the library abort the process is checked before the call (widths, ids, capacity), and its return
-codes become errors. Used from one thread; only `interrupt` may be called from another.
+Everything that would make the library abort the process is checked before the call (widths, ids, capacity), and its
+return codes become errors. Used from one thread; only `interrupt` may be called from another.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from edgespec.backend.llama.cells import CachedSequence, Cells, IdPool
 from edgespec.backend.llama.layout import is_contiguous, node_ids
 from edgespec.backend.settings import LlamaSettings
 from edgespec.errors import ContextOverflow, EngineFailure, StaleRows
-from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, SequenceId, VerifyRequest
+from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Rows, SequenceId, VerifyRequest
 from edgespec.spec.tree import DraftTree, depths, is_chain, leaves
 
-# A windowed cache multiplies its size by the number of ids and never reuses a cell with several, so its trees stay narrow.
+# A windowed cache multiplies its size by the number of ids and never reuses a cell with several, so its trees stay
+# narrow.
 WINDOWED_MAX_LEAVES = 3
 
 
@@ -64,9 +66,7 @@ class LlamaTarget:
         self.generation = 0
         self.n_swa = int(llama_cpp.llama_model_n_swa(model))
         self._windowed = self.n_swa > 0 and not settings.swa_full
-        self._can_rollback = not (
-            llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
-        )
+        self._can_rollback = not (llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model))
         self._leaves = self._leaf_limit()
         self._n_ids = settings.max_sequences * self._leaves
         self._n_vocab = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model)))
@@ -126,13 +126,15 @@ class LlamaTarget:
         self._decode()
         cached.length += len(tokens)
 
-    def verify(self, requests: Seq[VerifyRequest], width: int) -> list[LlamaRows]:
+    def verify(self, requests: Seq[VerifyRequest], width: int) -> list[Rows]:
         n_rows = sum(len(r.pending) + len(r.tree) for r in requests)
         if not n_rows <= width <= self.settings.max_rows:
             raise ValueError(f"{n_rows} rows do not fit a width of {width} (limit {self.settings.max_rows})")
         self._batch.clear()
         self._placed.clear()
-        rows = [self._place(request, width - n_rows if i == len(requests) - 1 else 0) for i, request in enumerate(requests)]
+        rows = [
+            self._place(request, width - n_rows if i == len(requests) - 1 else 0) for i, request in enumerate(requests)
+        ]
         self._decode()
         return [LlamaRows(self, first) for first in rows]
 
@@ -209,7 +211,9 @@ class LlamaTarget:
     # -- cancelling and closing ---------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """Abort the pass that is running, or the next one: it raises Interrupted. CPU only; elsewhere the pass ends first."""
+        """Abort the pass that is running, or the next one: it raises Interrupted. CPU only; elsewhere the pass ends
+        first.
+        """
         self._abort.set()
 
     def resume(self) -> None:
@@ -228,7 +232,8 @@ class LlamaTarget:
         """float32[n_vocab], a view into libllama's buffer."""
         pointer = llama_cpp.llama_get_logits_ith(self._context, batch_row)
         buffer = self._row_type.from_address(ctypes.addressof(pointer.contents))
-        return np.frombuffer(buffer, np.float32)
+        row: FloatArray = np.frombuffer(memoryview(buffer), np.float32)
+        return row
 
     def _open(self, sequence: SequenceId) -> CachedSequence:
         if sequence not in self._sequences:

@@ -72,4 +72,4 @@ class LlamaVocabulary:
         capacity = len(raw) + 8
         tokens = (llama_cpp.llama_token * capacity)()
         n = llama_cpp.llama_tokenize(self._vocab, raw, len(raw), tokens, capacity, False, parse_special)
-        return tokens[:n]
+        return list(tokens[:n])

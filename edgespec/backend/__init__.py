@@ -1,0 +1,1 @@
+"""How a model is run: the only place that imports an engine, and only when it is needed."""

@@ -1,0 +1,79 @@
+"""Opens a model for a command: found or fetched, progress shown, Ctrl-C obeyed without leaving half a model."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from rich.status import Status
+
+from edgespec.cli.downloads import ensure_model
+from edgespec.cli.options import ModelFlags, engine_options
+from edgespec.cli.screen import Screen
+from edgespec.engine import Engine
+from edgespec.errors import EdgeSpecError
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedModel:
+    """`name` is what the model is called on the screen."""
+
+    engine: Engine
+    name: str
+
+
+def open_model(model: str | None, flags: ModelFlags, screen: Screen) -> OpenedModel:
+    """Raises the EdgeSpecErrors of finding, fetching and loading, and KeyboardInterrupt; nothing stays loaded then."""
+    options = engine_options(flags)
+    found = ensure_model(model, offline=flags.offline, console=screen.console)
+    with screen.console.status(f"loading {found.name}") as status:
+        loading = Loading(status, found.name)
+        with loading.holding_ctrl_c():
+            try:
+                engine = Engine.open(found.path, options, screen.notice, loading.progress)
+            except EdgeSpecError:
+                if loading.interrupted:  # what failed is only the load that we gave up
+                    raise KeyboardInterrupt from None
+                raise
+        if loading.interrupted:
+            engine.close()
+            raise KeyboardInterrupt
+    return OpenedModel(engine, found.name)
+
+
+class Loading:
+    """A load in progress. Until the library begins, Ctrl-C raises; inside its callback an exception would be lost,
+    so from then on the wish is kept in `interrupted` and ends the load.
+    """
+
+    def __init__(self, status: Status, name: str) -> None:
+        self.interrupted = False
+        self._begun = False
+        self._status = status
+        self._name = name
+
+    def progress(self, done: float) -> bool:
+        """The loaded part, 0 to 1; False gives up."""
+        self._begun = True
+        self._status.update(f"loading {self._name} {done:.0%}")
+        return not self.interrupted
+
+    @contextmanager
+    def holding_ctrl_c(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
+            yield
+            return
+        previous = signal.signal(signal.SIGINT, self._pressed)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+    def _pressed(self, _signal: int, _frame: FrameType | None) -> None:
+        if not self._begun:
+            raise KeyboardInterrupt
+        self.interrupted = True

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgespec.cli.options import DRAFT_CHOICES
+from edgespec.engine import DraftChoice
+from tests.cli.conftest import Invoke
+
+PROMPT = "the river runs under the bridge and the river runs under the bridge and the river"
+
+
+def answer(invoke: Invoke, *arguments: object, stdin: str = "") -> dict[str, Any]:
+    """The JSON object, which must be all there is on stdout."""
+    result = invoke("run", "--json", "--max-tokens", "40", *arguments, stdin=stdin)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) == 1
+    parsed = json.loads(lines[0])
+    assert isinstance(parsed, dict)
+    return parsed
+
+
+# -- where model and prompt come from ---------------------------------------------------------------------------
+
+
+def test_the_ways_to_give_model_and_prompt_agree(
+    invoke: Invoke, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = tmp_path / "prompt.txt"
+    written.write_text(PROMPT + "\n")
+    expected = answer(invoke, toy, PROMPT)["token_ids"]
+    assert answer(invoke, "--model", toy, PROMPT)["token_ids"] == expected
+    assert answer(invoke, toy, "-", stdin=PROMPT + "\n")["token_ids"] == expected
+    assert answer(invoke, toy, stdin=PROMPT + "\r\n")["token_ids"] == expected
+    assert answer(invoke, "-m", toy, stdin=PROMPT)["token_ids"] == expected
+    assert answer(invoke, toy, "--prompt-file", written)["token_ids"] == expected
+    assert answer(invoke, "-m", toy, "--prompt-file", written)["token_ids"] == expected
+    monkeypatch.setenv("EDGESPEC_MODEL", str(toy))
+    assert answer(invoke, PROMPT)["token_ids"] == expected
+    assert answer(invoke, "-", stdin=PROMPT)["token_ids"] == expected
+
+
+def test_a_model_in_front_of_the_prompt_wins_over_the_environment(
+    invoke: Invoke, toy: Path, other_toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = answer(invoke, toy, PROMPT)["token_ids"]
+    monkeypatch.setenv("EDGESPEC_MODEL", str(other_toy))
+    assert answer(invoke, toy, PROMPT)["token_ids"] == expected
+    assert answer(invoke, PROMPT)["token_ids"] != expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["a", "b", "c"], "3 arguments"),
+        (["--model", "m", "a", "b"], "--model"),
+        (["--prompt-file", "f", "a", "b"], "--prompt-file"),
+        (["--model", "m", "--prompt-file", "f", "a"], "--model and --prompt-file"),
+        (["--raw", "--system", "s", "a"], "--raw"),
+    ],
+)
+def test_arguments_that_contradict_are_wrong_usage(invoke: Invoke, arguments: list[str], complaint: str) -> None:
+    result = invoke("run", *arguments)
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+
+
+def test_an_empty_prompt_is_refused(invoke: Invoke, toy: Path) -> None:
+    result = invoke("run", toy, "-", stdin="\n")
+    assert result.exit_code == 13
+    assert "empty" in result.stderr
+
+
+# -- what is printed --------------------------------------------------------------------------------------------
+
+
+def test_the_text_ends_in_one_line_end_and_nothing_else_is_printed(invoke: Invoke, toy: Path) -> None:
+    result = invoke("run", toy, PROMPT, "--max-tokens", "40")
+    assert result.stdout == answer(invoke, toy, PROMPT)["text"].rstrip("\n") + "\n"
+    assert result.stderr == ""
+
+
+def test_the_json_object_has_what_programs_rely_on(invoke: Invoke, toy: Path) -> None:
+    got = answer(invoke, toy, PROMPT, "--seed", "7")
+    assert set(got) == {"text", "token_ids", "finish_reason", "usage", "timings", "notices"}
+    assert set(got["usage"]) == {"prompt_tokens", "completion_tokens"}
+    assert set(got["timings"]) >= {
+        *("prompt_seconds", "decode_seconds", "tokens_per_second", "first_token_seconds", "passes", "draft_n"),
+        *("draft_n_accepted", "drafter", "exact", "width_class", "padded_rows", "cached_prompt_tokens", "seed"),
+    }
+    assert got["usage"]["completion_tokens"] == len(got["token_ids"]) == 40
+    assert got["finish_reason"] == "length"
+    assert got["timings"]["seed"] == 7
+
+
+def test_notices_are_said_on_stderr_and_in_the_object(invoke: Invoke, base_toy: Path) -> None:
+    result = invoke("run", base_toy, PROMPT, "--max-tokens", "5", "--json")
+    (notice,) = json.loads(result.stdout)["notices"]
+    assert notice["code"] == "no-chat-template"
+    assert result.stderr == notice["message"] + "\n"
+
+
+def test_the_line_about_speed_comes_when_asked_for(invoke: Invoke, toy: Path) -> None:
+    assert "tok/s" in invoke("run", toy, PROMPT, "--max-tokens", "5", "--stats").stderr
+    assert invoke("run", toy, PROMPT, "--max-tokens", "5", "--no-stats").stderr == ""
+
+
+def test_accepted_guesses_are_tinted_only_with_color(
+    invoke: Invoke, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = invoke("run", toy, PROMPT, "--max-tokens", "40").stdout
+    predicted = tmp_path / "predicted.txt"
+    predicted.write_text(plain, encoding="utf-8")
+    arguments = ("run", toy, PROMPT, "--max-tokens", "40", "--predict", predicted)
+    assert "\x1b[" not in invoke(*arguments).stdout
+    assert "\x1b[36m" in invoke(*arguments, "--color").stdout
+    assert "\x1b[" not in invoke(*arguments, "--no-color").stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in invoke(*arguments, "--color").output
+
+
+# -- how it is answered -----------------------------------------------------------------------------------------
+
+
+def test_a_seed_makes_answers_repeat(invoke: Invoke, toy: Path) -> None:
+    warm = (toy, PROMPT, "--temperature", "0.9")
+    first = answer(invoke, *warm, "--seed", "3")
+    assert answer(invoke, *warm, "--seed", "3")["token_ids"] == first["token_ids"]
+    assert answer(invoke, *warm, "--seed", "4")["token_ids"] != first["token_ids"]
+
+
+def test_a_drawn_seed_is_shown_and_repeats_the_answer(invoke: Invoke, toy: Path) -> None:
+    first = answer(invoke, toy, PROMPT, "--temperature", "0.9")
+    second = answer(invoke, toy, PROMPT, "--temperature", "0.9")
+    seed = first["timings"]["seed"]
+    assert second["timings"]["seed"] != seed
+    assert answer(invoke, toy, PROMPT, "--temperature", "0.9", "--seed", seed)["token_ids"] == first["token_ids"]
+
+
+@pytest.mark.parametrize("temperature", ["0", "0.3"])
+def test_exact_answers_do_not_depend_on_drafting(invoke: Invoke, toy: Path, tmp_path: Path, temperature: str) -> None:
+    common = (toy, PROMPT, "--exact", "--seed", "11", "--temperature", temperature)
+    plain = answer(invoke, *common, "--draft", "off")
+    predicted = tmp_path / "predicted.txt"
+    predicted.write_text(plain["text"], encoding="utf-8")
+    drafted = answer(invoke, *common, "--draft", "lookup", "--predict", predicted)
+    assert drafted["token_ids"] == plain["token_ids"]
+    assert drafted["text"] == plain["text"]
+    assert plain["timings"]["draft_n"] == 0
+    assert drafted["timings"]["draft_n_accepted"] > 0
+    assert plain["timings"]["width_class"] == drafted["timings"]["width_class"] != []
+
+
+def test_raw_continues_the_text_and_a_base_model_does_so_by_itself(invoke: Invoke, toy: Path, base_toy: Path) -> None:
+    raw = answer(invoke, toy, PROMPT, "--raw")
+    assert raw["usage"]["prompt_tokens"] < answer(invoke, toy, PROMPT)["usage"]["prompt_tokens"]
+    assert answer(invoke, base_toy, PROMPT)["token_ids"] == raw["token_ids"]
+    assert answer(invoke, base_toy, PROMPT, "--template", "plain")["token_ids"] != raw["token_ids"]
+
+
+def test_a_system_prompt_is_read_too(invoke: Invoke, toy: Path) -> None:
+    plain = answer(invoke, toy, PROMPT)
+    assert (
+        answer(invoke, toy, PROMPT, "--system", "the dog")["usage"]["prompt_tokens"] > plain["usage"]["prompt_tokens"]
+    )
+
+
+def test_the_answer_ends_before_a_stop_text(invoke: Invoke, toy: Path) -> None:
+    text = answer(invoke, toy, PROMPT)["text"]
+    stop = next(word for word in text.split()[2:] if word.isascii() and len(word) > 2)
+    got = answer(invoke, toy, PROMPT, "--stop", stop, "--stop", "never said")
+    assert got["text"] == text[: text.index(stop)]
+    assert got["finish_reason"] == "stop"
+
+
+def test_the_settings_of_a_configuration_file_count(invoke: Invoke, toy: Path, config: Path) -> None:
+    config.write_text('[run]\nmax_tokens = 3\nstop = "never said"\ndraft = "off"\n')
+    result = invoke("run", toy, PROMPT, "--json")
+    assert json.loads(result.stdout)["usage"]["completion_tokens"] == 3
+    result = invoke("run", toy, PROMPT, "--json", "--max-tokens", "4")
+    assert json.loads(result.stdout)["usage"]["completion_tokens"] == 4
+
+
+def test_the_names_of_the_choices_are_the_engine_s() -> None:
+    assert [choice.value for choice in DraftChoice] == list(DRAFT_CHOICES)

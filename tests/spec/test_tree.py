@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgespec.spec.tree import (
+    EMPTY,
+    DraftMode,
+    DraftTree,
+    IntArray,
+    best_first,
+    chain,
+    check_tree,
+    child_table,
+    depths,
+    is_chain,
+    leaves,
+    merge,
+    prune,
+    tree_of,
+)
+from tests.spec.random_trees import N_VOCAB, Path, line, path, trees
+
+
+def same(one: DraftTree, two: DraftTree) -> bool:
+    return all(
+        getattr(one, name).tolist() == getattr(two, name).tolist()
+        and getattr(one, name).dtype == getattr(two, name).dtype
+        for name in ("tokens", "parents", "survival", "sources")
+    )
+
+
+def is_part(part: DraftTree, node_map: IntArray, whole: DraftTree, kept: Seq[int]) -> None:
+    """`part` holds exactly the nodes `kept` of `whole`, hanging as they did, and the map says where they went."""
+    check_tree(part, N_VOCAB)
+    assert part.mode == whole.mode
+    assert node_map.dtype == np.int32
+    assert np.flatnonzero(node_map >= 0).tolist() == sorted(kept)
+    assert sorted(node_map[list(kept)].tolist()) == list(range(len(part)))
+    for old in kept:
+        new = int(node_map[old])
+        assert path(part, new) == path(whole, old)
+        assert [int(node_map[n]) for n in line(whole, old)] == line(part, new)
+        assert (part.survival[new], part.sources[new]) == (whole.survival[old], whole.sources[old])
+
+
+def plain_best(tree: DraftTree, max_nodes: int, max_leaves: int) -> list[int]:
+    """Greedy by definition: again and again the likeliest node, if the set with it is a tree within both limits."""
+    taken: list[int] = []
+    for node in sorted(range(len(tree)), key=lambda n: (-tree.survival[n], n)):
+        wider = [*taken, node]
+        tips = [n for n in wider if n not in tree.parents[wider]]
+        if set(line(tree, node)) <= set(wider) and len(wider) <= max_nodes and len(tips) <= max_leaves:
+            taken = wider
+    return taken
+
+
+def plain_principal(tree: DraftTree, taken: Seq[int]) -> list[int]:
+    branch = [-1]
+    while below := [node for node in sorted(taken) if tree.parents[node] == branch[-1]]:
+        branch.append(max(below, key=lambda node: (tree.survival[node], -node)))
+    return branch[1:]
+
+
+def test_a_chain_hangs_each_token_from_the_one_before() -> None:
+    tree = chain([7, 8, 9], [0.9, 0.5, 0.1], source=3, mode=DraftMode.COUPLED)
+    check_tree(tree, 10)
+    assert same(tree, tree_of([7, 8, 9], [-1, 0, 1], [0.9, 0.5, 0.1], [3, 3, 3]))
+    assert tree.mode == DraftMode.COUPLED
+    assert same(chain(np.array([7], np.int64), np.array([0.9])), tree_of([7], [-1], [0.9]))
+
+
+def test_empty_trees() -> None:
+    check_tree(EMPTY, 1)
+    assert len(EMPTY) == len(depths(EMPTY)) == len(leaves(EMPTY)) == len(child_table(EMPTY)) == 0
+    assert is_chain(EMPTY)
+    assert same(chain([], []), EMPTY)
+    for small in (prune(EMPTY, np.zeros(0, bool)), best_first(EMPTY, 3, 3)):
+        assert same(small[0], EMPTY)
+        assert small[1].dtype == np.int32
+        assert len(small[1]) == 0
+    merged, maps = merge([EMPTY, EMPTY])
+    assert same(merged, EMPTY)
+    assert [m.tolist() for m in maps] == [[], []]
+    assert merge([])[1] == []
+
+
+@given(trees())
+def test_shape_questions_agree_with_paths(tree: DraftTree) -> None:
+    check_tree(tree, N_VOCAB)
+    assert depths(tree).tolist() == [len(path(tree, node)) for node in range(len(tree))]
+    assert depths(tree).dtype == leaves(tree).dtype == np.int32
+    assert leaves(tree).tolist() == [node for node in range(len(tree)) if node not in tree.parents]
+    assert is_chain(tree) == all(line(tree, node) == list(range(node + 1)) for node in range(len(tree)))
+
+
+@given(trees())
+def test_the_child_table_names_the_first_of_equal_siblings(tree: DraftTree) -> None:
+    table = child_table(tree)
+    for parent in range(-1, len(tree)):
+        for token in range(N_VOCAB):
+            found = np.flatnonzero((tree.parents == parent) & (tree.tokens == token)).tolist()
+            assert table.get((parent, token)) == (found[0] if found else None)
+
+
+@given(trees(), st.lists(st.booleans(), min_size=10, max_size=10))
+def test_prune_keeps_what_hangs_together(tree: DraftTree, wanted: list[bool]) -> None:
+    kept = [node for node in range(len(tree)) if all(wanted[n] for n in line(tree, node))]
+    part, node_map = prune(tree, np.array(wanted[: len(tree)], dtype=bool))
+    is_part(part, node_map, tree, kept)
+    assert node_map[kept].tolist() == list(range(len(kept)))
+
+
+@given(trees(), st.integers(0, 11), st.integers(0, 4))
+def test_best_first_agrees_with_its_definition(tree: DraftTree, max_nodes: int, max_leaves: int) -> None:
+    part, node_map = best_first(tree, max_nodes, max_leaves)
+    taken = plain_best(tree, max_nodes, max_leaves)
+    is_part(part, node_map, tree, taken)
+    principal = plain_principal(tree, taken)
+    order = principal + [node for node in sorted(taken) if node not in principal]
+    assert node_map[order].tolist() == list(range(len(part)))
+
+
+def test_best_first_by_hand() -> None:
+    tree = tree_of([1, 2, 3, 0, 1], [-1, -1, 1, 0, 2], [0.4, 0.5, 0.5, 0.3, 0.45])
+    whole, node_map = best_first(tree, 9, 9)
+    assert whole.tokens.tolist() == [2, 3, 1, 1, 0]
+    assert node_map.tolist() == [3, 0, 1, 4, 2]
+    assert best_first(tree, 9, 1)[0].tokens.tolist() == [2, 3, 1]
+    assert best_first(tree, 4, 2)[0].tokens.tolist() == [2, 3, 1, 1]
+
+
+@given(st.lists(trees(6), max_size=4))
+def test_merge_is_the_union_of_the_paths(drafts: list[DraftTree]) -> None:
+    merged, maps = merge(drafts)
+    check_tree(merged, N_VOCAB)
+    guesses: dict[Path, list[tuple[int, float]]] = {}
+    for source, tree in enumerate(drafts):
+        for node in range(len(tree)):
+            guesses.setdefault(path(tree, node), []).append((source, float(tree.survival[node])))
+    found = [path(merged, node) for node in range(len(merged))]
+    assert sorted(found) == sorted(guesses)
+    for node, guess in enumerate(found):
+        assert merged.sources[node] == guesses[guess][0][0]
+        assert merged.survival[node] == max(survival for _, survival in guesses[guess])
+    assert len(maps) == len(drafts)
+    for tree, node_map in zip(drafts, maps, strict=True):
+        assert node_map.dtype == np.int32
+        assert [found[new] for new in node_map.tolist()] == [path(tree, node) for node in range(len(tree))]
+
+
+@given(trees(siblings_differ=True), st.integers(0, 2))
+def test_merging_one_tree_changes_nothing_but_its_source(tree: DraftTree, place: int) -> None:
+    drafts = [EMPTY] * place + [tree, EMPTY]
+    merged, maps = merge(drafts)
+    assert same(merged, replace(tree, sources=np.full(len(tree), place, np.uint8)))
+    assert maps[place].tolist() == list(range(len(tree)))
+
+
+def test_merged_modes() -> None:
+    point, coupled, sampled = (chain([1], [0.5], mode=mode) for mode in DraftMode)
+    assert merge([point, coupled])[0].mode == merge([coupled, point])[0].mode == DraftMode.COUPLED
+    assert merge([point, point])[0].mode == merge([point, EMPTY])[0].mode == DraftMode.POINT
+    assert merge([EMPTY, sampled])[0].mode == DraftMode.SAMPLED
+    with pytest.raises(ValueError, match="SAMPLED"):
+        merge([point, sampled])
+
+
+GOOD = tree_of([0, 1, 2], [-1, 0, 0], [0.5, 0.5, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (replace(GOOD, tokens=GOOD.tokens.astype(np.int64)), "tokens must be int32"),
+        (replace(GOOD, parents=GOOD.parents[:2]), r"parents must be int32\[3\]"),
+        (replace(GOOD, survival=GOOD.survival.astype(np.float64)), "survival must be float32"),
+        (replace(GOOD, sources=GOOD.sources.reshape(3, 1)), "sources must be uint8"),
+        (replace(GOOD, tokens=np.array([0, 1, 3], np.int32)), "token ids"),
+        (replace(GOOD, tokens=np.array([0, -1, 2], np.int32)), "token ids"),
+        (replace(GOOD, parents=np.array([-1, 1, 0], np.int32)), "parent"),
+        (replace(GOOD, parents=np.array([-2, 0, 0], np.int32)), "parent"),
+        (replace(GOOD, parents=np.array([-1, 2, 0], np.int32)), "parent"),
+        (replace(GOOD, survival=np.array([0.5, 0.6, 0.2], np.float32)), "survival"),
+        (replace(GOOD, survival=np.array([1.5, 0.5, 0.2], np.float32)), "survival"),
+        (replace(GOOD, survival=np.array([0.5, 0.5, -0.1], np.float32)), "survival"),
+        (replace(GOOD, survival=np.array([0.5, np.nan, 0.1], np.float32)), "survival"),
+        (replace(GOOD, survival=np.array([np.inf, 0.5, 0.1], np.float32)), "survival"),
+    ],
+)
+def test_broken_promises_are_named(bad: DraftTree, message: str) -> None:
+    check_tree(GOOD, 3)
+    with pytest.raises(ValueError, match=message):
+        check_tree(bad, 3)
