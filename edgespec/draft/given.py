@@ -16,7 +16,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from math import log2
 
@@ -77,11 +76,8 @@ class GivenText:
         total = len(self.tokens) + 64
         rarity = (log2(total / len(self._places[token])) for token in self.tokens)
         self._bits_before = [0.0, *accumulate(rarity)]
+        self._automaton = SuffixAutomaton(self.tokens)
         self._replaced = [[_REPLACED_WEIGHT * p for p in row] for row in _REPLACED]
-
-    @cached_property
-    def _automaton(self) -> SuffixAutomaton:
-        return SuffixAutomaton(self.tokens)
 
     def rank(self, output: Sequence[int], base: int, n_strayed: int) -> list[Alignment]:
         """Alignments of an output that left the text at `base` and has said `n_strayed` tokens since, best first."""
@@ -198,7 +194,7 @@ class GivenDrafter:
         self._tracks: dict[SequenceId, _Track] = {}
         self._rates = Rates(_RATES)
 
-    def begin(self, sequence: SequenceId, prompt: IntArray) -> None:  # noqa: ARG002
+    def begin(self, sequence: SequenceId, prompt: IntArray) -> None:
         """The output starts after the prompt, so what the prompt says moves nothing."""
         self._tracks[sequence] = _Track(self._text)
 
@@ -211,7 +207,7 @@ class GivenDrafter:
     def anticipate(self, sequence: SequenceId, tree: DraftTree) -> None:
         """Nothing to prepare: a proposal costs microseconds."""
 
-    def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None:  # noqa: ARG002
+    def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None:
         """Follow the output. Guesses are scored against it, also those that were cut from the verified tree."""
         track = self._tracks[sequence]
         emitted: list[int] = commit.tokens.tolist()

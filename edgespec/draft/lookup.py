@@ -72,7 +72,7 @@ class LookupDrafter:
     def anticipate(self, sequence: SequenceId, tree: DraftTree) -> None:
         """Nothing to prepare: a proposal costs microseconds."""
 
-    def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None:  # noqa: ARG002
+    def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None:
         """Index the committed tokens. Guesses are scored against them, also those that were cut from the tree."""
         emitted: list[int] = commit.tokens.tolist()
         self._texts[sequence].extend(emitted)
