@@ -7,6 +7,7 @@ first used. Knows nothing of cards.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -55,6 +56,8 @@ def download(repo: str, file: str, progress: Progress) -> Path:
 
 
 def _hub() -> ModuleType:
+    # Without this the package reports to the hub which programs use it; edgespec sends nothing but the request itself.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     try:
         return import_module("huggingface_hub")
     except ImportError:

@@ -19,7 +19,7 @@ class _Text(HTMLParser):
         self._n_hidden = 0
         self._has_title = False
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._n_wanted += tag == self._wanted
         self._n_hidden += tag in _HIDDEN
         if tag == "h1" and not self._has_title:

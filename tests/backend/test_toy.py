@@ -131,6 +131,7 @@ def test_a_misplaced_or_stale_cell_changes_the_logits() -> None:
     assert right == MODEL.logits([1, 2, 3, 4]).tolist()
     assert right != row_after(Cell(1, 0), Cell(2, 1), Cell(3, 1))
     assert right != row_after(Cell(1, 0), Cell(2, 1), Cell(3, 2), Cell(5, 2))
+    assert right != row_after(Cell(1, 0), Cell(2, 1), Cell(3, 2), Cell(5, 9))
     assert right != row_after(Cell(1, 0), Cell(2, 1))
 
 

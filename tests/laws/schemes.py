@@ -71,7 +71,7 @@ def greedy_draft(q: TokenLawOf, n: int, claimed: Callable[[Vector, int], Vector]
 
 
 def shortened(draft: Draft, threshold: float, keep_last: bool) -> Draft:
-    """Stop at the first token whose own q is low: `keep_last` still submits it (causal), else it is dropped (biased)."""
+    """Stop at the first token whose own q is low: `keep_last` submits it still (causal), else it goes too (biased)."""
 
     def cut(chance: Chance) -> list[tuple[int, Vector]]:
         steps = draft(chance)

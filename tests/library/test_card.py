@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -95,11 +96,9 @@ def test_a_bad_card_is_refused(old: str, new: str, named: str) -> None:
 def test_an_installed_package_brings_its_cards(tmp_path: Path) -> None:
     """As the wheel lays them out: edgespec/models/*.toml, far from any source tree."""
     package = tmp_path / "site" / "edgespec"
-    (package / "library").mkdir(parents=True)
-    (package / "models").mkdir()
-    for name in ("__init__.py", "errors.py", "config.py", "library/__init__.py", "library/card.py", "library/table.py"):
-        (package / name).write_bytes((REPOSITORY / "edgespec" / name).read_bytes())
+    shutil.copytree(REPOSITORY / "edgespec", package, ignore=shutil.ignore_patterns("__pycache__"))
     (package / "__init__.py").write_text("")
+    (package / "models").mkdir()
     (package / "models" / "toy.toml").write_text(CARD_TEXT, "utf-8")
     script = "from edgespec.library.card import load_cards; print([card.id for card in load_cards()])"
     found = subprocess.run(

@@ -1,24 +1,23 @@
-"""A real model for the tests that need one. CI keeps the folder it is downloaded to."""
+"""The model that live tests run: EDGESPEC_TEST_MODEL where it is set, else the starter model, fetched when missing."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from edgespec.cli.downloads import ensure_model
-
-# There is no tmux for Windows; the chat is tested there by keys that a program presses (tests/cli/test_chat.py).
-collect_ignore = ["test_terminal.py"] if sys.platform == "win32" else []
+from edgespec.library.fetch import fetch
+from edgespec.library.reporter import silent_reporter
+from edgespec.library.resolve import installed_path, open_library, require_default
 
 
 @pytest.fixture(scope="session")
 def starter_model() -> Path:
-    """The starter model's GGUF: EDGESPEC_TEST_MODEL, or edgespec's own copy, fetched if it is not there yet."""
-    given = os.environ.get("EDGESPEC_TEST_MODEL")
-    if given:
-        return Path(given)
-    return ensure_model("smollm2-135m", offline=False, console=Console(stderr=True)).path
+    named = os.environ.get("EDGESPEC_TEST_MODEL")
+    if named:
+        return Path(named)
+    library = open_library()
+    card = require_default(library)
+    found = installed_path(card, library)
+    return found or fetch(card, library.store, silent_reporter(), offline=False, licence_accepted=False)

@@ -44,6 +44,11 @@ def test_tokens_are_left_alone() -> None:
     assert tokens.tolist() == list(range(10))
 
 
+@given(WORD, st.integers(0, 2**40))
+def test_a_key_is_two_outputs_deep(seed: int, position: int) -> None:
+    assert noise.key(seed, position) == plain_hash(plain_hash(seed, 0), position)
+
+
 def test_keys_differ_and_wrap() -> None:
     keys = {noise.key(seed, position) for seed in range(100) for position in range(100)}
     assert len(keys) == 100 * 100

@@ -92,12 +92,49 @@ def test_the_race_is_often_won_from_behind() -> None:
     assert len({winner // 16384 for winner in winners}) == 3
 
 
-def test_equal_scores_go_to_the_lower_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    def same_for_all(_key: int, tokens: npt.NDArray[np.intp]) -> npt.NDArray[np.uint64]:
-        return np.full(len(tokens), 2**63, dtype=np.uint64)
+@pytest.mark.parametrize("behind", [3.99, 4.01, 4.5, 9.0])
+def test_the_race_weighs_every_distance_rightly(behind: float) -> None:
+    row = np.full(5000, -behind, dtype=np.float32)
+    row[7] = 0.0
+    for position in range(300):
+        key = noise.key(0, position)
+        assert race(row, 0.0, 1.0, key) == (row + noise.gumbel(key, np.arange(5000))).argmax()
 
-    monkeypatch.setattr(noise, "hash64", same_for_all)
+
+def forge(monkeypatch: pytest.MonkeyPatch, lucky: int = -1) -> None:
+    """The same noise for every token, but the most there is for one."""
+
+    def hash64(_key: int, tokens: npt.NDArray[np.intp]) -> npt.NDArray[np.uint64]:
+        hashes = np.full(len(tokens), 2**63, dtype=np.uint64)
+        hashes[tokens == lucky] = 2**64 - 1
+        return hashes
+
+    monkeypatch.setattr(noise, "hash64", hash64)
+
+
+def test_the_race_can_be_won_from_as_far_as_noise_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    forge(monkeypatch, lucky=20_000)
+    reach = noise.GUMBEL_MAX + np.log(np.log(2.0))  # the others have the noise of the uniform number 1/2
+    row = np.full(40_000, -np.inf, dtype=np.float32)
+    row[5] = 0.0
+    row[20_000] = -(reach - 0.01)
+    assert race(row, 0.0, 1.0, 0) == 20_000
+    row[20_000] = -(reach + 0.01)
+    assert race(row, 0.0, 1.0, 0) == 5
+
+
+def test_equal_scores_go_to_the_lower_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    forge(monkeypatch)
     row = np.zeros(40_000, dtype=np.float32)
     assert race(row, 0.0, 1.0, 0) == 0
     row[0] = -np.inf
     assert race(row, 0.0, 1.0, 0) == 1
+
+
+def test_the_far_tail_counts_in_top_p() -> None:
+    # 4000 tokens too far behind to be looked at singly weigh 0.013 together: with them the leader just misses 90 %.
+    row = np.full(4000, -12.62, dtype=np.float32)
+    row[:2] = 0.0, np.log(0.105)
+    assert fast(row, 1.0, 0, 0.9, 0.0).tolist() == plain_survivors(row, 1.0, 0, 0.9, 0.0) == [0, 1]
+    row[2:] = -30.0
+    assert fast(row, 1.0, 0, 0.9, 0.0).tolist() == [0]
