@@ -99,7 +99,7 @@ class PlaceNoise(Wrapped):
         self._cells[sequence] = [*self._cells.get(sequence, []), *self._take(len(tokens))]
 
     def verify(self, requests: Sequence[VerifyRequest], width: int) -> list[Rows]:
-        rows = []
+        rows: list[Rows] = []
         for request, inner in zip(requests, self.inner.verify(requests, width), strict=True):
             self._placed[request.sequence] = self._take(len(request.pending) + len(request.tree))
             rows.append(Trembling(inner, partial(self._seen, request)))
