@@ -105,9 +105,11 @@ def explain(target: Target, law: TokenLaw, plain: Run, drafted: Run) -> Differen
     """
     if plain.prompt != drafted.prompt:
         raise ValueError("only answers to the same prompt can be compared")
+    if plain.token_ids == drafted.token_ids:
+        return None
     position = _first_difference(plain.emitted, drafted.emitted)
     if position is None:
-        return None if plain.token_ids == drafted.token_ids else _ended_apart(plain, drafted)
+        return _ended_apart(plain, drafted)
     wanted = (plain.emitted[position], drafted.emitted[position])
     outcomes: list[Outcome] = []
     verdict = Verdict.BUG

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 import platform
+from pathlib import Path
 
 import psutil
 
+# Where Linux states what a container may use, whatever the machine has.
+CGROUP = Path("/sys/fs/cgroup")
 
-def usable_cores() -> int:
-    """Cores this process may run on: physical ones where known, never more than its CPU affinity allows."""
+
+def usable_cores(cgroup: Path = CGROUP) -> int:
+    """Cores this process may run on: physical ones where known, no more than its affinity and its container allow."""
     logical = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     physical = psutil.cpu_count(logical=False) or logical
-    return max(1, min(physical, logical))
+    return max(1, min(physical, logical, _core_quota(cgroup) or logical))
 
 
-def available_memory_bytes() -> int:
-    """Memory that can be had without swapping."""
-    return int(psutil.virtual_memory().available)
+def available_memory_bytes(cgroup: Path = CGROUP) -> int:
+    """Memory that can be had without swapping, and without being ended by the limit of a container."""
+    free = int(psutil.virtual_memory().available)
+    limit, used = _number(cgroup / "memory.max"), _number(cgroup / "memory.current")
+    return free if limit is None or used is None else max(0, min(free, limit - used + _reclaimable(cgroup)))
 
 
 def describe() -> str:
@@ -28,9 +34,37 @@ def describe() -> str:
     return f"{cpu}, {usable_cores()} cores, {platform.system()} {platform.machine()}"
 
 
+def _core_quota(cgroup: Path) -> int | None:
+    """Whole cores' worth of time per period, at least one; None without a quota."""
+    words = _text(cgroup / "cpu.max").split()
+    if len(words) != 2 or not all(map(str.isdigit, words)) or int(words[1]) == 0:
+        return None
+    return max(1, int(words[0]) // int(words[1]))
+
+
+def _reclaimable(cgroup: Path) -> int:
+    """File pages that a container counts as used although they can be dropped at any time, a model's file above all."""
+    for line in _text(cgroup / "memory.stat").splitlines():
+        name, _, value = line.partition(" ")
+        if name == "inactive_file" and value.isdigit():
+            return int(value)
+    return 0
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
 def _linux_cpu_name() -> str:
-    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+    for line in _text(Path("/proc/cpuinfo")).splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
     return ""

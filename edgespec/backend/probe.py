@@ -10,11 +10,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
 from edgespec.backend import machine
 from edgespec.backend.settings import LlamaSettings, retreats
+from edgespec.backend.trial import REFUSED
 from edgespec.errors import EngineFailure
 from edgespec.events import Notice
 from edgespec.records import Records
@@ -23,13 +25,26 @@ from edgespec.records import Records
 FINGERPRINT_BYTES = 1 << 20
 # A 7B model read from a slow disk and tried on two cores takes about a minute; beyond this the child is stuck.
 TRIAL_SECONDS = 600.0
+# The folder that edgespec is imported from.
+HOME = Path(__file__).resolve().parents[2]
 
 Command = Callable[[Path, LlamaSettings], Sequence[str]]
 
 
 class Verdict(str, Enum):
+    """REFUSED: an ordinary error came first, so nothing is proven; it is not remembered."""
+
     WORKS = "works"
     DIED = "died"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """last_words: the last line that the child wrote on stderr, or how it ended."""
+
+    verdict: Verdict
+    last_words: str
 
 
 def model_fingerprint(path: Path) -> str:
@@ -39,28 +54,40 @@ def model_fingerprint(path: Path) -> str:
     return f"{hashlib.sha256(head).hexdigest()[:16]}-{path.stat().st_size}"
 
 
+def settings_key(settings: LlamaSettings) -> str:
+    """The settings as far as they decide which code runs. The length of the context does not, and on the CPU it cannot
+    fail later than the check of memory; on a GPU it can.
+    """
+    if settings.n_gpu_layers == 0:
+        settings = replace(settings, n_ctx=LlamaSettings().n_ctx)
+    return settings.to_json()
+
+
 def trial_command(path: Path, settings: LlamaSettings) -> list[str]:
-    return [sys.executable, "-m", "edgespec.backend.trial", str(path), settings.to_json()]
+    return [sys.executable, "-m", "edgespec.backend.trial", str(path.absolute()), settings.to_json()]
 
 
-def try_in_child(path: Path, settings: LlamaSettings, command: Command = trial_command) -> Verdict:
-    """Whether a child survives the settings. A child that ends with an ordinary error has survived them."""
-    environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}  # else an abort starts a debugger
+def try_in_child(
+    path: Path, settings: LlamaSettings, command: Command = trial_command, timeout_seconds: float = TRIAL_SECONDS
+) -> Outcome:
+    """Whether a child survives the settings. One that runs longer than the timeout is killed and has not."""
     try:
         done = subprocess.run(
             command(path, settings),
-            env=environment,
+            env={**os.environ, "GGML_NO_BACKTRACE": "1"},  # else an abort starts a debugger
+            cwd=HOME,  # "-m" looks there first: a user's folder may hold a numpy.py
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=TRIAL_SECONDS,
+            stderr=subprocess.PIPE,
+            timeout=timeout_seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Verdict.DIED
-    # Killed by a signal: negative here, 128 and more through a shell, an NTSTATUS on Windows. Python's errors are
-    # small.
-    return Verdict.DIED if done.returncode < 0 or done.returncode >= 128 else Verdict.WORKS
+        return Outcome(Verdict.DIED, f"it did not end within {timeout_seconds:g} seconds")
+    lines = done.stderr.decode("utf-8", "replace").split("\n")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), f"it left with code {done.returncode}")
+    known = {0: Verdict.WORKS, REFUSED: Verdict.REFUSED}
+    return Outcome(known.get(done.returncode, Verdict.DIED), said)
 
 
 def proven_settings(
@@ -70,27 +97,55 @@ def proven_settings(
     records: Records,
     notify: Callable[[Notice], None],
     command: Command = trial_command,
+    timeout_seconds: float = TRIAL_SECONDS,
 ) -> LlamaSettings:
     """`wanted`, or the nearest safer settings that do not kill a process. Raises EngineFailure when none survives."""
-    model = model_fingerprint(path)
-    for settings in retreats(wanted):
-        key = "|".join(["trial", model, library, machine.describe(), settings.to_json()])
-        known = records.get(key)
-        verdict = Verdict(known) if known in set(Verdict) else try_in_child(path, settings, command)
-        if known is None:
-            records.put(key, verdict.value)
-        if verdict is Verdict.WORKS:
-            return settings
-        notify(_died(settings))
-    raise EngineFailure(
+    prefix = "|".join(["trial", model_fingerprint(path), library, machine.describe()])
+    ladder = retreats(wanted)
+    why: list[str] = []
+    for settings, safer in zip(ladder, [*ladder[1:], None], strict=True):
+        key = f"{prefix}|{settings_key(settings)}"
+        outcome = _known(records, key) or _try(path, settings, key, records, command, timeout_seconds)
+        if outcome.verdict is not Verdict.DIED:
+            break
+        why.append(outcome.last_words)
+        if safer is not None:
+            notify(_died(settings, safer))
+    if records.damaged:
+        notify(Notice("records-rebuilt", f"{records.path.name} was damaged and is made anew"))
+    if len(why) == len(ladder):
+        raise _none_survives(path, why[0])
+    return settings
+
+
+def _known(records: Records, key: str) -> Outcome | None:
+    """What was found out earlier; None if nothing was, or if the record makes no sense."""
+    known = records.get(key)
+    if known not in (Verdict.WORKS.value, Verdict.DIED.value):
+        return None
+    return Outcome(Verdict(known), "as was found earlier")
+
+
+def _try(
+    path: Path, settings: LlamaSettings, key: str, records: Records, command: Command, timeout_seconds: float
+) -> Outcome:
+    outcome = try_in_child(path, settings, command, timeout_seconds)
+    if outcome.verdict is not Verdict.REFUSED:
+        records.put(key, outcome.verdict.value)
+    return outcome
+
+
+def _none_survives(path: Path, why: str) -> EngineFailure:
+    return EngineFailure(
         f"cannot run {path.name}",
-        "this build of llama.cpp dies with every setting tried",
+        f"this build of llama.cpp dies with every setting tried ({why})",
         "rebuild it with the variables in the README, under 'Building llama.cpp'",
     )
 
 
-def _died(settings: LlamaSettings) -> Notice:
-    part = "the GPU" if settings.n_gpu_layers else "its extra CPU buffers (weight repacking, AMX)"
+def _died(settings: LlamaSettings, safer: LlamaSettings) -> Notice:
+    gpu = settings.n_gpu_layers != safer.n_gpu_layers
+    part = "the GPU" if gpu else "its extra CPU buffers (weight repacking, AMX)"
     return Notice(
         "settings-died",
         f"this build of llama.cpp crashes with {part}, so edgespec goes on without; "

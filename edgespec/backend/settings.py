@@ -8,6 +8,13 @@ import json
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
+from edgespec.errors import BadInput
+
+# llama.cpp's own limits: it throws or aborts beyond them.
+MAX_IDS = 256
+MAX_THREADS = 512
+MAX_CELLS = 1 << 30
+
 
 class FlashAttention(str, Enum):
     AUTO = "auto"
@@ -20,14 +27,20 @@ class KvType(str, Enum):
     Q8_0 = "q8_0"
     Q4_0 = "q4_0"
 
+    @property
+    def bytes_per_value(self) -> float:
+        """Quantised types keep 32 values and a 16-bit scale in a block."""
+        return {KvType.F16: 2.0, KvType.Q8_0: 34 / 32, KvType.Q4_0: 18 / 32}[self]
+
 
 @dataclass(frozen=True, slots=True)
 class LlamaSettings:
-    """How llama.cpp runs a model. `n_ctx` is what a sequence may fill; the target allocates a verify width more.
+    """How llama.cpp runs a model. `n_ctx` is what all sequences together may fill; a verify pass has room beyond it.
 
-    extra_buffers: weight repacking and AMX. swa_full: full-size cache for sliding-window layers, so that any rewind
-    is valid.
-    n_gpu_layers: 0 keeps the model on the CPU, -1 offloads every layer. max_leaves: leaves of one draft tree.
+    extra_buffers: weight repacking and AMX. swa_full: sliding-window layers get as many cells as the others, so that
+    rewinds need no re-reading; else they get one window per sequence id. n_gpu_layers: 0 keeps the model on the CPU, -1
+    offloads every layer. max_leaves: leaves of one draft tree. max_sequences: sequences that may have such trees at the
+    same time; more of them share the max_sequences * max_leaves ids. Raises BadInput for values that cannot work.
     """
 
     n_ctx: int = 4096
@@ -42,9 +55,43 @@ class LlamaSettings:
     max_leaves: int = 8
     max_sequences: int = 4
 
+    def __post_init__(self) -> None:
+        _within("n_ctx", self.n_ctx, 1, MAX_CELLS)
+        _within("n_threads", self.n_threads, 1, MAX_THREADS)
+        _within("n_gpu_layers", self.n_gpu_layers, -1, MAX_CELLS)
+        _within("prefill_chunk", self.prefill_chunk, 1, MAX_CELLS)
+        _within("max_rows", self.max_rows, 1, MAX_CELLS)
+        _within("max_leaves", self.max_leaves, 1, MAX_IDS)
+        _within("max_sequences", self.max_sequences, 1, MAX_IDS)
+        _within("max_sequences * max_leaves", self.n_ids, 1, MAX_IDS)
+        if self.kv_type is not KvType.F16 and self.flash_attention is FlashAttention.OFF:
+            raise BadInput(
+                f"a KV cache of type {self.kv_type.value}",
+                "llama.cpp keeps quantised values only with flash attention",
+                "turn flash attention on, or keep the cache at f16",
+            )
+
+    @property
+    def n_ids(self) -> int:
+        """Sequence ids of llama.cpp: each leaf of a tree needs one while it is verified."""
+        return self.max_sequences * self.max_leaves
+
     def on_gpu(self) -> LlamaSettings:
         """Every layer offloaded; flash attention left to the library, which knows what the device can do."""
         return replace(self, n_gpu_layers=-1, flash_attention=FlashAttention.AUTO)
+
+    def on_cpu(self) -> LlamaSettings:
+        """The same without the GPU; what `on_gpu` left to the library is decided again."""
+        chosen = self.flash_attention
+        if chosen is FlashAttention.AUTO and self.kv_type is KvType.F16:
+            chosen = FlashAttention.OFF
+        return replace(self, n_gpu_layers=0, flash_attention=chosen)
+
+    def windowed(self) -> LlamaSettings:
+        """A small cache for sliding-window layers. It grows with every id, so there are few: six chains or three trees
+        of two leaves at a time.
+        """
+        return replace(self, swa_full=False, max_sequences=3, max_leaves=2)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -57,13 +104,18 @@ class LlamaSettings:
         return cls(**raw)
 
 
+def _within(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise BadInput(f"{name} {value}", f"llama.cpp takes {least} to {most}", "choose a value in between")
+
+
 def retreats(settings: LlamaSettings) -> list[LlamaSettings]:
     """`settings` and then ever safer variants of them, in the order in which to try: GPU off, then extra buffers
     off.
     """
     ladder = [settings]
     if settings.n_gpu_layers != 0:
-        ladder.append(replace(ladder[-1], n_gpu_layers=0))
+        ladder.append(settings.on_cpu())
     if settings.extra_buffers:
         ladder.append(replace(ladder[-1], extra_buffers=False))
     return ladder

@@ -7,71 +7,170 @@ class they do not. Works on any target; knows nothing of how it computes.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from dataclasses import dataclass
 
 import numpy as np
 
 from edgespec.spec.ports import Commit, IntArray, Target, VerifyRequest
 from edgespec.spec.tree import DraftTree, chain
 
-# Contexts that lie just below a multiple of 256 cells, where the attention's extent changes while the rows are read.
-CONTEXTS = (232, 744)
-MAX_WIDTH = 16
-N_ROWS = 48
-
 Classes = tuple[tuple[int, ...], ...]
+Clock = Callable[[], float]
+
 PROBE_SEQUENCE = -1
+# A probe is made once per model, build, machine and settings, in front of a user who waits for an answer.
+BUDGET_SECONDS = 20.0
+# Tokens read before the first passes are timed.
+N_TIMED = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a probe reads: with every width up to `max_width`, `n_rows` rows around each border.
+
+    borders: context lengths; best multiples of 256, where llama.cpp lets the attention reach over more cells.
+    """
+
+    borders: tuple[int, ...]
+    max_width: int
+    n_rows: int
+
+    def starts(self) -> list[int]:
+        """Tokens before the first row, for each border."""
+        return [max(0, border - self.n_rows // 2) for border in self.borders]
+
+    @property
+    def n_tokens(self) -> int:
+        """Longest text that a probe reads."""
+        return max(self.starts()) + self.n_rows + self.max_width
+
+
+# The first one that the budget allows is probed. Slow models get fewer borders and widths, but never fewer than 16
+# rows: where two widths differ, a quarter of the rows do or more, so 16 rows overlook it in one probe of a hundred.
+SCOPES = (
+    Scope(borders=(256, 768), max_width=16, n_rows=48),
+    Scope(borders=(256,), max_width=16, n_rows=48),
+    Scope(borders=(256,), max_width=16, n_rows=16),
+    Scope(borders=(64,), max_width=8, n_rows=16),
+    Scope(borders=(16,), max_width=4, n_rows=16),
+)
+N_TEXT = max(scope.n_tokens for scope in SCOPES)
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Seconds, measured at the start of a probe: reading one token, a pass of one row, a pass of `widest` rows."""
+
+    read: float
+    narrow: float
+    wide: float
+    widest: int
+
+    def seconds(self, scope: Scope) -> float:
+        """What probing the scope will take, passes in between interpolated."""
+        slope = (self.wide - self.narrow) / max(1, self.widest - 1)
+        passes = sum(-(-scope.n_rows // w) * (self.narrow + slope * (w - 1)) for w in range(1, scope.max_width + 1))
+        return sum(start * self.read + passes for start in scope.starts())
 
 
 def find_classes(
-    target: Target, text: IntArray, contexts: Seq[int] = CONTEXTS, n_rows: int = N_ROWS, max_width: int = MAX_WIDTH
+    target: Target, text: IntArray, clock: Clock, budget_seconds: float = BUDGET_SECONDS, scopes: Seq[Scope] = SCOPES
 ) -> Classes:
-    """Classes of widths 1..max_width whose rows agree bit for bit at every context; largest class first.
+    """Classes of widths whose rows agree bit for bit wherever they were compared; largest class first.
 
-    text: int32 tokens to read, at least max(contexts) + n_rows + max_width of them.
+    text: int32 tokens to read, as many as the scopes ask for (N_TEXT). A width that is in no class was not compared.
+    Within a small constant factor, no longer than the budget is spent; a target that is too slow even for the last
+    scope, too narrow or too short, gets the one class that needs no comparison: (1,).
     """
-    widest = min(max_width, target.capabilities.max_rows)
-    fits = [c for c in contexts if c + n_rows + widest <= target.capabilities.n_ctx] or [0]
-    prints: dict[int, list[str]] = {width: [] for width in range(1, widest + 1)}
+    can = target.capabilities
+    widest = min(max(scope.max_width for scope in scopes), can.max_rows, can.n_ctx - N_TIMED)
+    if not can.can_rollback or widest < 2:
+        return ((1,),)
     try:
-        for context in fits:
-            for width, found in prints.items():
-                _read_to(target, text, context)
-                found.append(_fingerprint(target, text, context, width, n_rows))
+        speed = _measure(target, text, widest, clock)
+        for scope in scopes:
+            if scope.n_tokens <= can.n_ctx and speed.seconds(scope) <= budget_seconds:
+                return _classes(target, text, scope, widest)
     finally:
         target.release(PROBE_SEQUENCE)
+    return ((1,),)
+
+
+def best_class(classes: Classes) -> tuple[int, ...]:
+    """The class to be exact in.
+
+    One that holds width 1 leaves plain rounds as they are, so it wins if drafts are possible in it without much
+    padding: up to 8 rows, at most 3 of them padding. Otherwise the class with most widths pads least.
+    """
+    for widths in classes:
+        if 1 in widths and all(any(n <= width <= n + 3 for width in widths) for n in range(1, 9)):
+            return widths
+    return classes[0]
+
+
+def _measure(target: Target, text: IntArray, widest: int, clock: Clock) -> Speed:
+    n_read = min(N_TIMED, target.capabilities.max_chunk)
+    started = clock()
+    target.extend(PROBE_SEQUENCE, text[:n_read])
+    read = (clock() - started) / n_read
+    narrow = [_timed_pass(target, text[n_read : n_read + 1], clock) for _ in range(2)][-1]  # the first one warms up
+    wide = _timed_pass(target, text[n_read : n_read + widest], clock)
+    return Speed(read, narrow, wide, widest)
+
+
+def _timed_pass(target: Target, tokens: IntArray, clock: Clock) -> float:
+    """Seconds of one pass over the tokens, none of which is kept but the first."""
+    started = clock()
+    _verify(target, tokens)
+    seconds = clock() - started
+    target.rewind(PROBE_SEQUENCE, target.length(PROBE_SEQUENCE) - 1)
+    return seconds
+
+
+def _classes(target: Target, text: IntArray, scope: Scope, widest: int) -> Classes:
+    prints: dict[int, list[str]] = {width: [] for width in range(1, min(widest, scope.max_width) + 1)}
+    for start in scope.starts():
+        target.release(PROBE_SEQUENCE)
+        for width, found in prints.items():
+            _read_to(target, text, start)
+            found.append(_fingerprint(target, text, start, width, scope.n_rows))
     groups: dict[tuple[str, ...], list[int]] = {}
     for width, found in prints.items():
         groups.setdefault(tuple(found), []).append(width)
     return tuple(sorted((tuple(g) for g in groups.values()), key=lambda g: (-len(g), g)))
 
 
-def best_class(classes: Classes) -> tuple[int, ...]:
-    """The class to be exact in: the one with most widths, so that least is padded."""
-    return classes[0]
-
-
-def _fingerprint(target: Target, text: IntArray, context: int, width: int, n_rows: int) -> str:
-    """Hash of the logits rows at positions context .. context + n_rows - 1, read `width` at a time."""
+def _fingerprint(target: Target, text: IntArray, start: int, width: int, n_rows: int) -> str:
+    """Hash of the logits rows at positions start .. start + n_rows - 1, read `width` at a time."""
     digest = hashlib.sha256()
-    for start in range(context, context + n_rows, width):
-        request = VerifyRequest(PROBE_SEQUENCE, text[start : start + 1], _line(text[start + 1 : start + width]), False)
+    for first in range(start, start + n_rows, width):
+        request = VerifyRequest(PROBE_SEQUENCE, text[first : first + 1], _line(text[first + 1 : first + width]), False)
         rows = target.verify([request], width)[0]
-        for row in range(min(width, context + n_rows - start)):
+        for row in range(min(width, start + n_rows - first)):
             digest.update(rows.logits(row).tobytes())
-        target.commit(PROBE_SEQUENCE, _accept_all(text[start + 1 : start + width + 1]))
+        target.commit(PROBE_SEQUENCE, _accept_all(text[first + 1 : first + width + 1]))
     return digest.hexdigest()
+
+
+def _verify(target: Target, tokens: IntArray) -> None:
+    target.verify([VerifyRequest(PROBE_SEQUENCE, tokens[:1], _line(tokens[1:]), False)], len(tokens))[0].logits(0)
+    target.commit(PROBE_SEQUENCE, _accept_all(tokens[1:2] if len(tokens) > 1 else tokens))
 
 
 def _line(tokens: IntArray) -> DraftTree:
     return chain(tokens, np.ones(len(tokens), np.float32))
 
 
-def _read_to(target: Target, text: IntArray, context: int) -> None:
-    """Bring the cache to exactly the first `context` tokens, keeping what is there."""
+def _read_to(target: Target, text: IntArray, length: int) -> None:
+    """Bring the cache to exactly the first `length` tokens, read in the same chunks whenever it must be read again."""
+    kept = target.rewind(PROBE_SEQUENCE, length)
+    if kept not in (0, length):
+        kept = target.rewind(PROBE_SEQUENCE, 0)
     step = target.capabilities.max_chunk
-    for start in range(target.rewind(PROBE_SEQUENCE, context), context, step):
-        target.extend(PROBE_SEQUENCE, text[start : min(start + step, context)])
+    for first in range(kept, length, step):
+        target.extend(PROBE_SEQUENCE, text[first : min(first + step, length)])
 
 
 def _accept_all(tokens: IntArray) -> Commit:

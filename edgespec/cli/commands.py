@@ -27,8 +27,8 @@ class Command:
     suggest: Callable[[str], Iterable[str]] = lambda _typed: ()
 
 
-class LeaveChat(Exception):  # noqa: N818  it is the wish to leave, not an error
-    """Raised by /exit."""
+class LeaveChat(Exception):
+    """The wish to leave, raised by /exit."""
 
 
 def is_command(text: str) -> bool:

@@ -89,7 +89,7 @@ class CommandCompleter(Completer):
     def __init__(self, suggest: Suggest) -> None:
         self._suggest = suggest
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
         text = document.text_before_cursor
         if text.startswith("/") and "\n" not in document.text:
             word = text.rpartition(" ")[2]

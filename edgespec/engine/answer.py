@@ -45,39 +45,53 @@ class CancelToken:
                 self._listeners.remove(listener)
 
 
-# False stops the answer; anything else lets it go on.
+# Called in the engine's thread, so it must not wait for an answer. False stops the answer; anything else lets it go on.
 PieceCallback = Callable[[Piece], object]
 
 
 class Answer:
-    """Iterate for pieces as they come; `completion()` waits for the rest. An error of the engine is raised here."""
+    """Iterate for pieces as they come; `completion()` waits for the whole. An error of the engine is raised by both,
+    as is what the caller's own callback raised. Waiting takes no piece away from who iterates.
+    """
 
     def __init__(self, cancel: CancelToken, on_piece: PieceCallback | None = None) -> None:
         self.cancel_token = cancel
         self._on_piece = on_piece
-        self._queue: SimpleQueue[Piece | Notice | Completion | EdgeSpecError] = SimpleQueue()
+        self._pieces: SimpleQueue[Piece | None] = SimpleQueue()  # None: there are no more
         self._notices: list[Notice] = []
         self._completion: Completion | None = None
-        self._error: EdgeSpecError | None = None
+        self._error: Exception | None = None
+        self._over = threading.Event()
 
     def __iter__(self) -> Iterator[Piece]:
-        while (piece := self._next()) is not None:
+        while (piece := self._pieces.get()) is not None:
             yield piece
+        self._pieces.put(None)  # for whoever else iterates
+        if self._error is not None:
+            raise self._error
 
     def __enter__(self) -> Answer:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.cancel()
+        if not self._over.is_set():  # the token may be meant for further answers
+            self.cancel()
 
     def cancel(self) -> None:
         self.cancel_token.cancel()
 
+    def wait(self) -> None:
+        """Until the answer is over, in whatever way."""
+        self._over.wait()
+
+    @property
+    def failed(self) -> bool:
+        """It is over, and `completion` raises."""
+        return self._over.is_set() and self._error is not None
+
     def completion(self) -> Completion:
-        """The whole answer; pieces not yet iterated are skipped, since it holds their text."""
-        while self._next() is not None:
-            pass
-        if self._completion is None:
+        self.wait()
+        if self._completion is None or self._error is not None:
             raise self._error or RuntimeError("an answer ended without a completion")
         return self._completion
 
@@ -93,22 +107,31 @@ class Answer:
     # -- the engine's side --------------------------------------------------------------------------------------
 
     def put(self, event: Piece | Notice | Completion | EdgeSpecError) -> None:
-        """Called by the engine's thread."""
-        if isinstance(event, Piece) and self._on_piece is not None and self._on_piece(event) is False:
-            self.cancel()
-        self._queue.put(event)
+        """Called by the engine's thread; a completion or an error is the last event."""
+        if isinstance(event, Piece):
+            self._pieces.put(event)
+            self._call_back(event)
+        elif isinstance(event, Notice):
+            self._notices.append(event)
+        else:
+            self._end(event)
 
-    def _next(self) -> Piece | None:
-        while self._completion is None and self._error is None:
-            event = self._queue.get()
-            if isinstance(event, Piece):
-                return event
-            if isinstance(event, Notice):
-                self._notices.append(event)
-            elif isinstance(event, Completion):
-                self._completion = event
-            else:
-                self._error = event
-        if self._error is not None:
-            raise self._error
-        return None
+    def _call_back(self, piece: Piece) -> None:
+        if self._on_piece is None:
+            return
+        try:
+            going_on = self._on_piece(piece) is not False
+        except Exception as error:  # the caller's code: it ends this answer, never those of others
+            self._error = error
+            going_on = False
+        if not going_on:
+            self._on_piece = None
+            self.cancel()
+
+    def _end(self, event: Completion | EdgeSpecError) -> None:
+        if isinstance(event, Completion):
+            self._completion = event
+        else:
+            self._error = self._error or event
+        self._over.set()
+        self._pieces.put(None)

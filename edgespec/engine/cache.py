@@ -5,31 +5,45 @@ only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from edgespec.engine.job import Job, Request
 from edgespec.events import Notice
 from edgespec.spec.ports import SequenceId, Target
 
-# Idle conversations beyond this many are forgotten, oldest first; they are read again when they go on.
-MAX_IDLE = 3
+# Sequences in the cache at a time, running and idle: as many as a target of LlamaSettings' default size has ids for.
+# Beyond them requests wait, and idle conversations are forgotten, oldest first; they are read again when they go on.
+MAX_SEQUENCES = 4
+
+
+@dataclass(slots=True)
+class Cached:
+    """n_exact: of the tokens, how many an exact answer may go on from.
+
+    Those were read as a prompt or written by exact answers; what fast answers leave depends on the widths they ran at.
+    """
+
+    tokens: list[int]
+    n_exact: int
 
 
 class CacheBook:
-    """The order of `_tokens` is the order of last use."""
+    """The order of `_cached` is the order of last use."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._tokens: dict[SequenceId, list[int]] = {}
+        self._cached: dict[SequenceId, Cached] = {}
+        self._told: set[SequenceId] = set()
 
     def reserve(self, request: Request, running: list[Request]) -> bool:
         """Whether the request fits beside those that run; idle caches are dropped to make room."""
         n_ctx = self._target.capabilities.n_ctx
         busy = {one.sequence for one in running}
-        needed = self._extent(request, n_ctx) + sum(self._extent(one, n_ctx) for one in running)
-        if running and (needed > n_ctx or request.sequence in busy):
+        needed = sum(self._extent(one, n_ctx) for one in (request, *running))
+        if running and (needed > n_ctx or request.sequence in busy or len(running) >= MAX_SEQUENCES):
             return False
-        idle = [s for s in self._tokens if s not in busy and s != request.sequence]
-        while idle and (needed + sum(len(self._tokens[s]) for s in idle) > n_ctx or len(idle) > MAX_IDLE):
+        idle = [s for s in self._cached if s not in busy and s != request.sequence]
+        while idle and (needed + self._n_cells(idle) > n_ctx or len(idle) + len(running) >= MAX_SEQUENCES):
             self.release(idle.pop(0))
         return True
 
@@ -37,33 +51,41 @@ class CacheBook:
     def _extent(request: Request, n_ctx: int) -> int:
         return min(n_ctx, len(request.prompt) + request.options.max_tokens)
 
+    def _n_cells(self, sequences: list[SequenceId]) -> int:
+        return sum(len(self._cached[sequence].tokens) for sequence in sequences)
+
     def keep_prefix(self, request: Request, notify: Callable[[Notice], None]) -> int:
         """Rewind the sequence to what it shares with the prompt; returns how many prompt tokens need no reading."""
-        cached = self._tokens.pop(request.sequence, [])
-        shared = _common_prefix(cached, request.prompt[:-1])
-        kept = self._target.rewind(request.sequence, shared) if cached else 0
-        self._tokens[request.sequence] = cached[:kept]
-        if kept < shared:
-            notify(
-                Notice(
-                    "reread",
-                    f"the model's sliding window cannot go back {len(cached) - shared} tokens: reading all again",
-                )
-            )
+        cached = self._cached.pop(request.sequence, Cached([], 0))
+        usable = cached.tokens[: cached.n_exact] if request.options.exact else cached.tokens
+        shared = _common_prefix(usable, request.prompt[:-1])
+        kept = self._target.rewind(request.sequence, shared) if cached.tokens else 0
+        self._cached[request.sequence] = Cached(cached.tokens[:kept], min(kept, cached.n_exact))
+        if kept < shared and request.sequence not in self._told:
+            self._told.add(request.sequence)
+            notify(self._reread(len(cached.tokens) - shared))
         return kept
 
+    def _reread(self, n_back: int) -> Notice:
+        keeper = "sliding window" if self._target.capabilities.can_rollback else "running state"
+        return Notice("reread", f"the model's {keeper} cannot go back {n_back} tokens: reading all again")
+
     def read(self, sequence: SequenceId, tokens: list[int]) -> None:
-        """These are in the cache now."""
-        self._tokens[sequence] = tokens
+        """These are in the cache now; what is new of them was read as a prompt."""
+        before = self._cached[sequence]
+        n_exact = len(tokens) if before.n_exact == len(before.tokens) else before.n_exact
+        self._cached[sequence] = Cached(tokens, n_exact)
 
     def settle(self, job: Job) -> None:
         """After an answer, bring the cache to what plain decoding would have left: all tokens but the last."""
         state = job.decoding
         kept = self._target.rewind(state.id, len(state.tokens) - 1)
-        self._tokens[state.id] = state.tokens[:kept]
+        n_exact = kept if state.exact else min(kept, self._cached[state.id].n_exact)
+        self._cached[state.id] = Cached(state.tokens[:kept], n_exact)
 
     def release(self, sequence: SequenceId) -> None:
-        self._tokens.pop(sequence, None)
+        self._cached.pop(sequence, None)
+        self._told.discard(sequence)
         self._target.release(sequence)
 
 

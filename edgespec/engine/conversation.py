@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgespec.engine.answer import Answer, CancelToken, PieceCallback
 from edgespec.engine.options import GenerateOptions
+from edgespec.engine.reading import Reading
 from edgespec.errors import BadInput, ContextOverflow, EdgeSpecError
 from edgespec.events import Completion, Notice
 from edgespec.text.template import ChatTemplate, Message
-from edgespec.text.vocab import Segment, continuation
 
 if TYPE_CHECKING:
     from edgespec.engine.core import Engine
@@ -29,8 +28,8 @@ class Conversation:
         self._template = template
         self._sequence = engine.new_sequence()
         self._messages: list[Message] = [Message("system", system)] if system else []
-        self._read_text = ""
-        self._read_tokens: list[int] = []
+        self._before: list[Message] = []  # the messages before the running answer's question
+        self._reading = Reading(engine.encoder)
         self._running: Answer | None = None
 
     def __enter__(self) -> Conversation:
@@ -41,6 +40,9 @@ class Conversation:
 
     @property
     def messages(self) -> tuple[Message, ...]:
+        """What has been said. A question whose answer failed is not among it."""
+        if self._running is not None and self._running.failed:
+            self._settle()
         return tuple(self._messages)
 
     def say(
@@ -52,26 +54,29 @@ class Conversation:
     ) -> Answer:
         """Ask, and get an answer to iterate over. An unfinished earlier answer is waited for.
 
-        Raises ContextOverflow when even the newest message alone does not fit; the conversation is then unchanged.
+        Raises ContextOverflow when even the newest message alone does not fit, and what `Engine.submit` raises; the
+        conversation is then unchanged, as it is when the answer fails later.
         """
         self._settle()
         options = self._with_stops(options or GenerateOptions())
         asked = [*self._messages, Message("user", text)]
         messages, prompt, prompt_text = self._fitting(asked, options)
-        self._messages = messages
-        answer = self._engine.submit(
-            self._sequence,
-            True,
-            prompt,
-            options,
-            cancel,
-            on_piece,
-            lambda completion: self._remember(prompt_text, prompt, completion),
-        )
-        if len(messages) < len(asked):
-            answer.put(_dropped(len(asked) - len(messages)))
-        self._running = answer
-        return answer
+        self._before, self._messages = self._messages, messages
+        try:
+            self._running = self._engine.submit(
+                self._sequence,
+                True,
+                prompt,
+                options,
+                cancel,
+                on_piece,
+                on_done=lambda completion: self._remember(prompt_text, prompt, completion),
+                notices=_dropped(len(asked) - len(messages)),
+            )
+        except EdgeSpecError:
+            self._messages = self._before
+            raise
+        return self._running
 
     def undo(self) -> Message:
         """Take back the last question and its answer; returns the question. Raises BadInput when there is none."""
@@ -97,10 +102,12 @@ class Conversation:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        if self._running is not None:
-            running, self._running = self._running, None
-            with suppress(EdgeSpecError):  # whoever reads that answer is told; it must not fail the next one too
-                running.completion()
+        """Wait for the running answer. Whoever reads it is told when it fails; here its question is taken back."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.wait()
+            if running.failed:
+                self._messages = self._before
 
     def _with_stops(self, options: GenerateOptions) -> GenerateOptions:
         missing = tuple(stop for stop in self._template.stops if stop not in options.stop)
@@ -112,7 +119,7 @@ class Conversation:
         room = n_ctx - min(options.max_tokens, n_ctx // ANSWER_SHARE)
         while True:
             segments = self._template.render_segments(messages, True, self._engine.encoder.specials)
-            tokens = self._encode(segments)
+            tokens = self._reading.tokens_of(segments)
             if len(tokens) <= room:
                 return messages, tokens, "".join(segment.text for segment in segments)
             shorter = without_oldest_turn(messages)
@@ -124,19 +131,10 @@ class Conversation:
                 )
             messages = shorter
 
-    def _encode(self, segments: list[Segment]) -> list[int]:
-        """Only what is new is tokenised, so that the tokens of earlier answers stay those the model said."""
-        if self._read_text:
-            rest = continuation(self._read_text, segments)
-            if rest is not None:
-                return self._read_tokens + self._engine.encoder.encode_more(rest)
-        return self._engine.encoder.encode(segments)
-
     def _remember(self, prompt_text: str, prompt: list[int], completion: Completion) -> None:
         """Runs in the engine's thread, before the caller gets the completion."""
         self._messages.append(Message("assistant", completion.text))
-        self._read_text = prompt_text + completion.text
-        self._read_tokens = prompt + list(completion.token_ids)
+        self._reading.add(prompt_text, prompt, completion.text, completion.token_ids)
 
 
 def without_oldest_turn(messages: list[Message]) -> list[Message] | None:
@@ -148,5 +146,7 @@ def without_oldest_turn(messages: list[Message]) -> list[Message] | None:
     return messages[:first] + messages[following:]
 
 
-def _dropped(n_messages: int) -> Notice:
-    return Notice("context-full", f"the context is full: the oldest {n_messages} messages were dropped")
+def _dropped(n_messages: int) -> tuple[Notice, ...]:
+    if not n_messages:
+        return ()
+    return (Notice("context-full", f"the context is full: the oldest {n_messages} messages were dropped"),)

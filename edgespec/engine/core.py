@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgespec.engine.answer import Answer, CancelToken, PieceCallback
+from edgespec.engine.checks import check_prompt, check_sampling
 from edgespec.engine.conversation import Conversation
 from edgespec.engine.drafting import Drafters
 from edgespec.engine.job import Request
-from edgespec.engine.opening import Opened, Progress, open_model
+from edgespec.engine.opening import Progress, open_model
 from edgespec.engine.options import EngineOptions, GenerateOptions
-from edgespec.engine.worker import Worker, check_fits
+from edgespec.engine.sockets import Model
+from edgespec.engine.worker import Worker
 from edgespec.events import Completion, Notice, RoundReport
 from edgespec.library.fetch import fetch
 from edgespec.library.reporter import Reporter
@@ -29,16 +31,16 @@ from edgespec.text.vocab import PromptEncoder, Segment
 class Engine:
     """Open one with `Engine.open`, close it with `close` or a `with` block.
 
-        with Engine.open() as engine:
-            print(engine.conversation().say("Hello").text)
+    with Engine.open() as engine:
+        print(engine.conversation().say("Hello").text)
     """
 
-    def __init__(self, opened: Opened, name: str, notices: list[Notice], policy: Policy | None = None) -> None:
+    def __init__(self, opened: Model, name: str, notices: list[Notice], policy: Policy | None = None) -> None:
         self.name = name
         self.header = opened.header
         self.vocab = opened.vocab
         self.notices = notices
-        self.settings = opened.target.settings
+        self.settings = opened.settings
         self.encoder = PromptEncoder(opened.vocab)
         self._ids = itertools.count()
         drafters = Drafters(opened.vocab, time.perf_counter)
@@ -114,11 +116,18 @@ class Engine:
         on_piece: PieceCallback | None = None,
         on_done: Callable[[Completion], None] | None = None,
         on_round: Callable[[RoundReport], None] | None = None,
+        notices: tuple[Notice, ...] = (),
     ) -> Answer:
-        """Queue a request made of tokens. Raises ContextOverflow at once for a prompt that cannot fit."""
-        check_fits(len(prompt), self.settings.n_ctx)
+        """Queue a request made of tokens; `notices` are what the answer begins with.
+
+        Raises at once: ContextOverflow for a prompt that cannot fit, BadInput for tokens that the model does not have
+        and for a prompt without any, EngineFailure when the engine is closed.
+        """
+        options = options or GenerateOptions()
+        check_prompt(prompt, self.vocab.n_vocab, self.settings.n_ctx)
+        check_sampling(options.sampling, self.vocab.n_vocab)
         answer = Answer(cancel or CancelToken(), on_piece)
-        self._worker.submit(Request(sequence, keep, prompt, options or GenerateOptions(), answer, on_done, on_round))
+        self._worker.submit(Request(sequence, keep, prompt, options, answer, on_done, on_round, notices))
         return answer
 
 

@@ -15,7 +15,9 @@ from edgespec.text.vocab import Vocabulary
 
 
 class Drafters:
-    """Makes each request's drafters. The lookup index is kept between the turns of a conversation."""
+    """Makes each request's drafters. One lookup serves them all, so that how often copies are right is learnt for good;
+    its index of a request's text ends with the request.
+    """
 
     def __init__(self, vocab: Vocabulary, clock: Callable[[], float]) -> None:
         self._vocab = vocab

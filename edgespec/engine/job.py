@@ -1,4 +1,7 @@
-"""One request inside the engine's thread: from prompt tokens to a completion. Owned by the worker, never shared."""
+"""One request inside the engine's thread: from prompt tokens to a completion. Owned by the worker, never shared.
+
+Knows no cache and no target.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy as np
 from edgespec.engine.answer import Answer
 from edgespec.engine.options import GenerateOptions
 from edgespec.events import Completion, Finish, Notice, Piece, RoundReport, Timings, Usage
-from edgespec.spec.ports import Drafter, IntArray, SequenceId, TokenLaw
+from edgespec.spec.ports import Drafter, SequenceId, TokenLaw
 from edgespec.spec.sequence import SequenceState
 from edgespec.text.stream import Step, TextStream
 
@@ -20,7 +23,7 @@ class Request:
     """What the engine is asked for.
 
     Both callbacks run in the engine's thread: `on_round` after every round, `on_done` before the completion is handed
-    out.
+    out. notices: what the user should see first.
     """
 
     sequence: SequenceId
@@ -30,6 +33,7 @@ class Request:
     answer: Answer
     on_done: Callable[[Completion], None] | None = None
     on_round: Callable[[RoundReport], None] | None = None
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(slots=True)
@@ -42,16 +46,21 @@ class Clocked:
     ended: float = 0.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Job:
-    """A request being worked on. `n_read` prompt tokens are in the cache; decoding starts when all but one are."""
+    """A request being worked on. `n_read` prompt tokens are in the cache; decoding starts when all but one are.
+
+    width_class: the widths an exact request stays inside, () for a fast one.
+    """
 
     request: Request
-    drafters: tuple[Drafter, ...]
     stream: TextStream
-    n_read: int
-    n_cached: int
     times: Clocked
+    started: bool = False
+    drafters: tuple[Drafter, ...] = ()
+    width_class: tuple[int, ...] = ()
+    n_read: int = 0
+    n_cached: int = 0
     state: SequenceState | None = None
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
@@ -65,40 +74,59 @@ class Job:
     def exact(self) -> bool:
         return self.request.options.exact
 
-    def begin_decoding(self, law: TokenLaw, max_tokens: int, ends: frozenset[int], widths: tuple[int, ...]) -> None:
+    @property
+    def cancelled(self) -> bool:
+        return self.request.answer.cancel_token.cancelled
+
+    @property
+    def finish(self) -> Finish | None:
+        """Why the answer is over; None while it goes on."""
+        if self.state is not None and self.state.finish is not None:
+            return self.state.finish
+        return Finish.CANCELLED if self.cancelled else None
+
+    def begin_decoding(self, law: TokenLaw, max_tokens: int, ends: frozenset[int]) -> None:
         request = self.request
-        self.state = SequenceState.start(request.sequence, request.prompt, law, max_tokens, ends, widths)
+        self.state = SequenceState.start(request.sequence, request.prompt, law, max_tokens, ends, self.width_class)
         for drafter in self.drafters:
-            drafter.begin(request.sequence, _array(request.prompt))
+            drafter.begin(request.sequence, np.array(request.prompt, np.int32))
 
     def notice(self, notice: Notice) -> None:
         self.notices.append(notice)
         self.request.answer.put(notice)
 
     def absorb(self, report: RoundReport) -> None:
-        """Turn a round's tokens into text; sets the state's finish when a stop string ends the answer."""
+        """Turn a round's tokens into text, up to where a stop string or a cancel ends the answer.
+
+        Tokens behind that point are forgotten, as if the round had ended there. Raises the state's failure.
+        """
         state = self.decoding
+        if state.failure is not None:
+            raise state.failure
         n_before = len(state.tokens) - len(report.tokens)
-        for i, (token, source) in enumerate(zip(report.tokens, report.sources, strict=True)):
+        for n_taken, (token, source) in enumerate(zip(report.tokens, report.sources, strict=True), 1):
             if token in state.end_tokens:
                 break
             step = self.stream.push(token)
             self._give(step, source)
-            if step.stopped:
-                state.finish = Finish.STOP
-                del state.tokens[n_before + i + 1 :]
+            if step.stopped or (self.cancelled and n_taken < len(report.tokens)):
+                state.finish = Finish.STOP if step.stopped else Finish.CANCELLED
+                del state.tokens[n_before + n_taken :]
                 break
         if self.request.on_round is not None:
             self.request.on_round(report)
 
     def flush(self) -> None:
-        """No more tokens: give what was held back."""
-        self._give(self.stream.finish(), "")
+        """No more tokens: give what was held back. A stop string may come to light only now."""
+        step = self.stream.finish()
+        self._give(step, "")
+        if step.stopped and self.decoding.finish is Finish.LENGTH:
+            self.decoding.finish = Finish.STOP
 
     def _give(self, step: Step, source: str) -> None:
         self.token_ids += step.token_ids
-        if step.text:
-            self.text += step.text
+        self.text += step.text
+        if step.text or step.token_ids:
             self.request.answer.put(Piece(step.text, step.token_ids, source))
 
     @property
@@ -125,12 +153,8 @@ class Job:
             draft_n_accepted=counts.n_accepted if counts else 0,
             drafter="+".join(sorted(counts.accepted_by)) if counts else "",
             exact=options.exact,
-            width_class=state.width_class if state else (),
+            width_class=self.width_class,
             padded_rows=counts.n_padded if counts else 0,
             cached_prompt_tokens=self.n_cached,
             seed=options.sampling.seed,
         )
-
-
-def _array(tokens: list[int]) -> IntArray:
-    return np.array(tokens, np.int32)

@@ -4,7 +4,10 @@ here.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +16,13 @@ import numpy as np
 from edgespec.backend import machine
 from edgespec.backend.probe import model_fingerprint, proven_settings
 from edgespec.backend.settings import LlamaSettings
-from edgespec.backend.widths import CONTEXTS, MAX_WIDTH, N_ROWS, Classes, best_class, find_classes
+from edgespec.backend.widths import N_TEXT, Classes, best_class, find_classes
 from edgespec.config import cache_dir
 from edgespec.engine.options import EngineOptions
+from edgespec.errors import NotEnoughMemory, UnsupportedModel
 from edgespec.events import Notice
 from edgespec.library.header import GgufHeader, read_header
-from edgespec.library.memory import check_memory
+from edgespec.library.memory import CacheShape, check_memory, estimate, fits
 from edgespec.records import Records
 from edgespec.spec.ports import Target
 from edgespec.text.vocab import Vocabulary
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 Notify = Callable[[Notice], None]
 Progress = Callable[[float], bool]
 
+# The class that needs no measuring: exact answers are then decoded without drafts.
+PLAIN_ONLY: Classes = ((1,),)
 # Read by the width probe, over and over. Any ordinary prose will do; it only has to be the same every time.
 PROBE_TEXT = (
     "The harbour was quiet before dawn. Two fishermen mended a net by lamplight while the tide turned, and the older "
@@ -47,46 +53,66 @@ class Opened:
         self.vocab = vocab
         self._library = library
 
+    @property
+    def settings(self) -> LlamaSettings:
+        return self.target.settings
+
     def width_class(self, notify: Notify) -> tuple[int, ...]:
         """The widths an exact request stays inside; probed once per model, build, machine and settings.
 
-        Runs in the worker's thread.
+        Runs in the worker's thread. Raises what the target raises when it is interrupted.
         """
-        if not self.target.capabilities.can_rollback:
-            return (1,)
         if not self.target.capabilities.width_classes:
             self.target.set_width_classes(self._classes(notify))
         return best_class(self.target.capabilities.width_classes)
 
     def _classes(self, notify: Notify) -> Classes:
+        if not self.target.capabilities.can_rollback:
+            return PLAIN_ONLY
         records = Records(cache_dir() / "widths.json")
-        settings = self.target.settings.to_json()
+        # Kernels are chosen by the shape of a pass; how long a context may become is no part of it.
+        settings = replace(self.target.settings, n_ctx=N_TEXT).to_json()
         key = "|".join([model_fingerprint(self.header.path), self._library, machine.describe(), settings])
-        known = records.get(key)
-        if known is not None:
-            return decode_classes(known)
+        known = decode_classes(records.get(key) or "")
+        if records.damaged:
+            notify(Notice("records-rebuilt", f"{records.path.name} was damaged and is made anew"))
+        if known:
+            return known
+        classes = self._probe(notify)
+        if classes is None:
+            return PLAIN_ONLY
+        records.put(key, encode_classes(classes))
+        return classes
+
+    def _probe(self, notify: Notify) -> Classes | None:
+        """In a cache of its own, where no other text shifts the cells; None when there is no memory for one."""
         notify(
             Notice(
                 "probing-widths", "first exact answer with this model: measuring which batch widths agree bit for bit"
             )
         )
-        classes = find_classes(self.target, _probe_tokens(self.target, self.vocab))
-        records.put(key, encode_classes(classes))
-        return classes
+        try:
+            probed = self.target.sibling(min(N_TEXT, self.target.capabilities.n_ctx))
+        except NotEnoughMemory as error:
+            notify(Notice("no-probe", f"exact answers are decoded plainly: {error.why}"))
+            return None
+        with closing(probed):
+            return find_classes(probed, _probe_tokens(probed, self.vocab), time.perf_counter)
 
 
 def open_model(path: Path, options: EngineOptions, notify: Notify, progress: Progress | None = None) -> Opened:
     """Load `path`. Raises the library's and the backend's EdgeSpecErrors; nothing stays loaded after one."""
     header = read_header(path)
-    wanted = wanted_settings(header, options)
-    check_memory(header, wanted.n_ctx, wanted.max_rows, machine.available_memory_bytes())
+    require_language_model(header)
 
     from edgespec.backend.llama import native
     from edgespec.backend.llama.target import LlamaTarget
     from edgespec.backend.llama.vocab import LlamaVocabulary
 
+    wanted = wanted_settings(header, options)
     if options.gpu_layers is None and native.supports_gpu():
         wanted = wanted.on_gpu()
+    wanted = fitting_settings(header, wanted, machine.available_memory_bytes(), notify)
     library = native.library_fingerprint()
     records = Records(cache_dir() / "trials.json")
     settings = proven_settings(header.path, wanted, library, records, notify)
@@ -97,11 +123,49 @@ def open_model(path: Path, options: EngineOptions, notify: Notify, progress: Pro
     return Opened(header, target, LlamaVocabulary(model), library)
 
 
+def require_language_model(header: GgufHeader) -> None:
+    """Raises UnsupportedModel for the other things that GGUF files hold."""
+    if header.kind != "model":
+        raise UnsupportedModel(
+            f"{header.path}", f"it is no language model but of the kind '{header.kind}'", "give the model's own file"
+        )
+
+
 def wanted_settings(header: GgufHeader, options: EngineOptions) -> LlamaSettings:
     """Before anything is measured: the machine's cores, the model's context limit, full caches for sliding windows."""
     n_ctx = min(options.ctx_size, header.context_length or options.ctx_size)
     threads = options.threads or machine.usable_cores()
-    return LlamaSettings(n_ctx=n_ctx, n_threads=threads, n_gpu_layers=options.gpu_layers or 0)
+    return LlamaSettings(
+        n_ctx=n_ctx,
+        n_threads=threads,
+        extra_buffers=options.extra_buffers,
+        n_gpu_layers=options.gpu_layers or 0,
+    )
+
+
+def fitting_settings(header: GgufHeader, wanted: LlamaSettings, available_bytes: int, notify: Notify) -> LlamaSettings:
+    """`wanted` if it fits, else with a small cache for sliding windows. Raises NotEnoughMemory if that does not fit."""
+    full, small = cache_shape(header, wanted), cache_shape(header, wanted.windowed())
+    saves = estimate(header, small).total_bytes(wanted.n_ctx) < estimate(header, full).total_bytes(wanted.n_ctx)
+    if fits(header, wanted.n_ctx, full, available_bytes) or not saves:
+        check_memory(header, wanted.n_ctx, full, available_bytes)
+        return wanted
+    check_memory(header, wanted.n_ctx, small, available_bytes)
+    notify(
+        Notice(
+            "windowed-cache",
+            "there is no memory to cache everything in the model's sliding windows, so going back in the conversation "
+            "may mean reading it again",
+        )
+    )
+    return wanted.windowed()
+
+
+def cache_shape(header: GgufHeader, settings: LlamaSettings) -> CacheShape:
+    """The cache that llama.cpp will make: a windowed block gets one window per sequence id and room for one pass."""
+    n_pass = max(settings.prefill_chunk, settings.max_rows)
+    window_cells = 0 if settings.swa_full else header.sliding_window * settings.n_ids + n_pass
+    return CacheShape(settings.max_rows, window_cells, settings.kv_type.bytes_per_value)
 
 
 def no_rollback(architecture: str) -> Notice:
@@ -116,10 +180,14 @@ def encode_classes(classes: Classes) -> str:
 
 
 def decode_classes(text: str) -> Classes:
-    return tuple(tuple(int(width) for width in one.split(",")) for one in text.split(";"))
+    """What `encode_classes` wrote; empty when the text is anything else."""
+    try:
+        classes = tuple(tuple(int(width) for width in one.split(",")) for one in text.split(";"))
+    except ValueError:
+        return ()
+    return classes if all(width >= 1 for one in classes for width in one) else ()
 
 
 def _probe_tokens(target: Target, vocab: Vocabulary) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    needed = max(CONTEXTS) + N_ROWS + MAX_WIDTH + 1
     text = vocab.tokenize(PROBE_TEXT)
-    return np.array((text * (needed // len(text) + 1))[:needed], np.int32) % target.capabilities.n_vocab
+    return np.array((text * (N_TEXT // len(text) + 1))[:N_TEXT], np.int32) % target.capabilities.n_vocab

@@ -22,11 +22,15 @@ class DraftChoice(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How a model is run. `threads` None: the machine's cores. `gpu_layers` None: all where the build has a GPU."""
+    """How a model is run. `threads` None: the machine's cores. `gpu_layers` None: all where the build has a GPU.
+
+    extra_buffers: llama.cpp may repack weights and use AMX, where the build survives it.
+    """
 
     ctx_size: int = 4096
     threads: int | None = None
     gpu_layers: int | None = None
+    extra_buffers: bool = True
 
     def __post_init__(self) -> None:
         _at_least("--ctx-size", self.ctx_size, 64)
@@ -49,6 +53,8 @@ class GenerateOptions:
 
     def __post_init__(self) -> None:
         _at_least("--max-tokens", self.max_tokens, 1)
+        if "" in self.stop:
+            raise BadInput("stop string ''", "an empty text would end every answer before it begins", "leave it out")
 
 
 def _at_least(name: str, value: int | None, least: int) -> None:

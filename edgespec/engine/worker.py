@@ -1,7 +1,8 @@
 """The one thread that talks to the target: it alternates prompt chunks and rounds, fairly among requests.
 
 Requests reach it through a queue, events leave through each request's answer. At most one chunk is read between two
-rounds, so that a long prompt never stalls another answer for longer than a chunk.
+rounds, so that a long prompt never stalls another answer for longer than a chunk. What goes wrong with one request ends
+that request only, and no answer is left without an end.
 """
 
 from __future__ import annotations
@@ -9,38 +10,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Protocol
 
 import numpy as np
 
 from edgespec.engine.cache import CacheBook
 from edgespec.engine.job import Clocked, Job, Request
-from edgespec.errors import ContextOverflow, EdgeSpecError, EngineFailure
-from edgespec.events import Finish, Notice
+from edgespec.engine.sockets import Interruptible, MakeDrafters, WidthClass
+from edgespec.errors import EdgeSpecError, EngineFailure
+from edgespec.events import Finish
 from edgespec.spec.law import Law
 from edgespec.spec.policy import Policy
-from edgespec.spec.ports import Drafter, SequenceId, Target
+from edgespec.spec.ports import SequenceId
 from edgespec.spec.round import Drafting, Loop
 from edgespec.spec.verify import PathVerifier
 from edgespec.text.stream import TextStream
 from edgespec.text.vocab import Vocabulary
-
-
-class Interruptible(Target, Protocol):
-    """A target whose running pass can be aborted from another thread."""
-
-    interrupted: type[Exception]
-
-    def interrupt(self) -> None: ...
-
-    def resume(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-MakeDrafters = Callable[[Request, Callable[[Notice], None]], tuple[Drafter, ...]]
-WidthClass = Callable[[Callable[[Notice], None]], tuple[int, ...]]
 
 
 class Worker:
@@ -63,49 +49,68 @@ class Worker:
         self._loop = Loop(target, policy, PathVerifier(), clock)
         self._cache = CacheBook(target)
         self._inbox: SimpleQueue[Request | SequenceId | None] = SimpleQueue()
+        self._lock = threading.Lock()  # nothing enters the inbox once `_closing` is set
+        self._closing = False
         self._waiting: list[Request] = []
         self._jobs: list[Job] = []
+        self._forgotten: set[SequenceId] = set()
         self._reading: Job | None = None
-        self._closing = False
         self._thread = threading.Thread(target=self._run, name="edgespec-target", daemon=True)
         self._thread.start()
 
     # -- any thread ---------------------------------------------------------------------------------------------
 
     def submit(self, request: Request) -> None:
-        self._inbox.put(request)
-        request.answer.cancel_token.on_cancel(self._interrupt)
+        """Raises EngineFailure when the worker has been closed."""
+        with self._lock:
+            if self._closing:
+                raise EngineFailure("cannot answer", "the engine has been closed", "open it again")
+            request.answer.cancel_token.on_cancel(self._interrupt)
+            self._inbox.put(request)
 
     def release(self, sequence: SequenceId) -> None:
-        """Forget a conversation's cache."""
+        """Forget a conversation's cache, as soon as no answer needs it."""
         self._inbox.put(sequence)
 
     def close(self) -> None:
-        """Cancel everything, free the target, end the thread."""
-        self._closing = True
-        self._inbox.put(None)
+        """End every answer with an error, free the target, end the thread."""
+        with self._lock:
+            self._closing = True
+            self._inbox.put(None)
         self._target.interrupt()
-        self._thread.join()
+        if threading.current_thread() is not self._thread:  # a callback may close the engine
+            self._thread.join()
 
     def _interrupt(self) -> None:
         """A pass that reads a cancelled prompt ends at once; a round that is cut short for it is simply run again."""
         reading = self._reading
-        if reading is not None and reading.request.answer.cancel_token.cancelled:
+        if reading is not None and reading.cancelled:
             self._target.interrupt()
 
     # -- the worker's thread ------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._closing:
-            self._take_messages(block=not self._jobs and not self._waiting)
-            try:
-                self._step()
-            except self._target.interrupted:
-                self._target.resume()
-            except EdgeSpecError as error:
-                self._fail_all(error)
-            except Exception as error:  # a defect must end the answers it touches, never hang their readers
-                self._fail_all(EngineFailure("the engine failed", repr(error), "report this, with the model's name"))
+        try:
+            while not self._closing:
+                self._take_messages(block=not self._jobs and not self._waiting)
+                self._turn()
+        finally:  # whatever ends this thread, its readers are told
+            self._shut()
+
+    def _turn(self) -> None:
+        try:
+            self._step()
+        except self._target.interrupted:
+            self._target.resume()
+        except EdgeSpecError as error:
+            self._fail_all(error)
+        except Exception as error:  # a defect must end the answers it touches, never hang their readers
+            self._fail_all(_defect(error))
+
+    def _shut(self) -> None:
+        with self._lock:
+            self._closing = True
+        self._take_messages(block=False)
         self._fail_all(EngineFailure("the answer was dropped", "the engine was closed", "open it again"))
         self._target.close()
 
@@ -119,103 +124,124 @@ class Worker:
             if isinstance(message, Request):
                 self._waiting.append(message)
             elif isinstance(message, int):
-                self._cache.release(message)
+                self._forgotten.add(message)
 
     def _step(self) -> None:
         """One admission, one chunk, one round."""
-        self._drop_cancelled()
+        self._end_jobs()
         self._admit()
-        reading = next((job for job in self._jobs if job.prefilling), None)
-        if reading is not None:
-            self._guarded(reading, self._read_chunk)
-            if reading in self._jobs:  # the next chunk is another prompt's turn
-                self._jobs.remove(reading)
-                self._jobs.append(reading)
+        self._read()
         self._round()
+        self._end_jobs()
+        self._forget()
 
     def _guarded(self, job: Job, act: Callable[[Job], None]) -> None:
         """An error that belongs to one request ends that request only."""
         try:
             act(job)
+        except self._target.interrupted:
+            raise
         except EdgeSpecError as error:
             self._fail(job, error)
+        except Exception as error:  # as in `_turn`
+            self._fail(job, _defect(error))
+
+    # -- starting and reading -----------------------------------------------------------------------------------
 
     def _admit(self) -> None:
-        """Start waiting requests as far as the context holds all that run."""
-        for request in list(self._waiting):
-            try:
-                if not self._cache.reserve(request, [job.request for job in self._jobs]):
-                    return
-                self._waiting.remove(request)
-                self._start(request)
-            except EdgeSpecError as error:
-                self._waiting = [one for one in self._waiting if one is not request]
-                request.answer.put(error)
+        """Take on waiting requests, first come first served, as far as the context holds all that run."""
+        while self._waiting and self._cache.reserve(self._waiting[0], [job.request for job in self._jobs]):
+            request = self._waiting[0]
+            self._jobs.append(Job(request, TextStream(self._vocab, request.options.stop), Clocked(self._clock())))
+            self._waiting.pop(0)
 
-    def _start(self, request: Request) -> None:
-        started = self._clock()
-        notices: list[Notice] = []
-        kept = self._cache.keep_prefix(request, notices.append)
-        stream = TextStream(self._vocab, request.options.stop)
-        job = Job(request, (), stream, kept, kept, Clocked(started=started))
-        job.drafters = self._make_drafters(request, job.notice)
-        self._jobs.append(job)
-        for notice in notices:
-            job.notice(notice)
+    def _read(self) -> None:
+        """One chunk of one prompt; the next chunk is another prompt's turn."""
+        job = next((job for job in self._jobs if job.prefilling), None)
+        if job is None:
+            return
+        self._guarded(job, self._read_chunk)
+        if job in self._jobs:
+            self._jobs.remove(job)
+            self._jobs.append(job)
 
     def _read_chunk(self, job: Job) -> None:
+        if not job.started:
+            self._start(job)
         prompt = job.request.prompt
         end = min(job.n_read + self._target.capabilities.max_chunk, len(prompt) - 1)
         if end > job.n_read:
-            self._reading = job
-            try:
-                self._target.extend(job.request.sequence, np.array(prompt[job.n_read : end], np.int32))
-            finally:
-                self._reading = None
+            self._extend(job, prompt[job.n_read : end])
             job.n_read = end
             self._cache.read(job.request.sequence, prompt[:end])
         if job.n_read == len(prompt) - 1:
             self._begin_decoding(job)
 
+    def _start(self, job: Job) -> None:
+        if job.exact:
+            job.width_class = self._width_class(job.notice)
+        for notice in job.request.notices:
+            job.notice(notice)
+        job.n_read = job.n_cached = self._cache.keep_prefix(job.request, job.notice)
+        if self._target.capabilities.can_rollback:
+            job.drafters = self._make_drafters(job.request, job.notice)
+        job.started = True
+
+    def _extend(self, job: Job, tokens: list[int]) -> None:
+        self._reading = job
+        try:
+            self._target.extend(job.request.sequence, np.array(tokens, np.int32))
+        finally:
+            self._reading = None
+
     def _begin_decoding(self, job: Job) -> None:
         options = job.request.options
-        widths = self._width_class(job.notice) if options.exact else ()
         limit = min(options.max_tokens, self._target.capabilities.n_ctx - len(job.request.prompt))
         job.times.prefilled = self._clock()
-        job.begin_decoding(Law(options.sampling), limit, self._vocab.end_tokens, widths)
+        job.begin_decoding(Law(options.sampling), limit, self._vocab.end_tokens)
+
+    # -- decoding -----------------------------------------------------------------------------------------------
 
     def _round(self) -> None:
-        """One pass for all fast requests together, one for each exact request alone."""
+        """One round for every request: the fast ones share passes, each exact one runs alone."""
         ready = [job for job in self._jobs if not job.prefilling]
         fast = [job for job in ready if not job.exact]
-        for batch in [fast] * bool(fast) + [[job] for job in ready if job.exact]:
+        n_rows = self._target.capabilities.max_rows
+        shared = [fast[i : i + n_rows] for i in range(0, len(fast), n_rows)]
+        for batch in [*shared, *([job] for job in ready if job.exact)]:
+            self._run_batch(batch)
+
+    def _run_batch(self, batch: list[Job]) -> None:
+        try:
             reports = self._loop.run([Drafting(job.decoding, job.drafters) for job in batch])
-            now = self._clock()
-            for job, report in zip(batch, reports, strict=True):
-                job.times.first_token = job.times.first_token or now
-                job.absorb(report)
-                if job.decoding.finish is not None:
-                    self._finish(job, job.decoding.finish)
+        except EdgeSpecError as error:
+            for job in batch:
+                self._fail(job, error)
+            return
+        now = self._clock()
+        for job, report in zip(batch, reports, strict=True):
+            job.times.first_token = job.times.first_token or now
+            self._guarded(job, partial(Job.absorb, report=report))
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
-    def _drop_cancelled(self) -> None:
-        for job in [j for j in self._jobs if j.request.answer.cancel_token.cancelled]:
-            self._finish(job, Finish.CANCELLED)
-        for request in [r for r in self._waiting if r.answer.cancel_token.cancelled]:
-            self._waiting.remove(request)
-            job = Job(request, (), TextStream(self._vocab), 0, 0, Clocked(self._clock()))
-            self._finish(job, Finish.CANCELLED)
+    def _end_jobs(self) -> None:
+        """Finish the answers that are complete or cancelled, also those that had not begun."""
+        cancelled = [request for request in self._waiting if request.answer.cancel_token.cancelled]
+        self._jobs += [Job(request, TextStream(self._vocab), Clocked(self._clock())) for request in cancelled]
+        self._waiting = [request for request in self._waiting if request not in cancelled]
+        for job in [job for job in self._jobs if job.finish is not None]:
+            self._guarded(job, self._finish)
 
-    def _finish(self, job: Job, finish: Finish) -> None:
+    def _finish(self, job: Job) -> None:
         job.times.ended = self._clock()
         if job.state is not None:
-            job.flush()
             self._cache.settle(job)
-        self._close_job(job)
-        completion = job.completion(finish)
+            job.flush()
+        completion = job.completion(job.finish or Finish.CANCELLED)
         if job.request.on_done is not None:
             job.request.on_done(completion)
+        self._close_job(job)
         job.request.answer.put(completion)
 
     def _fail(self, job: Job, error: EdgeSpecError) -> None:
@@ -227,6 +253,7 @@ class Worker:
         for job in list(self._jobs):
             self._fail(job, error)
         for request in self._waiting:
+            request.answer.cancel_token.forget(self._interrupt)
             request.answer.put(error)
         self._waiting.clear()
 
@@ -239,12 +266,13 @@ class Worker:
         if not job.request.keep:
             self._cache.release(job.request.sequence)
 
+    def _forget(self) -> None:
+        """Drop the caches that nobody wants any more, unless an answer is still being made from them."""
+        busy = {job.request.sequence for job in self._jobs} | {request.sequence for request in self._waiting}
+        for sequence in self._forgotten - busy:
+            self._cache.release(sequence)
+        self._forgotten &= busy
 
-def check_fits(n_prompt: int, n_ctx: int) -> None:
-    """Raises ContextOverflow unless a prompt leaves room for at least one token."""
-    if n_prompt >= n_ctx:
-        raise ContextOverflow(
-            f"a prompt of {n_prompt} tokens",
-            f"the context holds {n_ctx}",
-            f"shorten it, or give --ctx-size {n_prompt + 256} if memory allows",
-        )
+
+def _defect(error: Exception) -> EngineFailure:
+    return EngineFailure("the engine failed", repr(error), "report this, with the model's name")

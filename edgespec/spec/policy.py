@@ -32,10 +32,12 @@ class FixedPolicy:
     max_leaves: int = 1
 
     def plan(self, state: SequenceState, drafter: str, capabilities: Capabilities, n_sequences: int) -> Plan:
-        room = node_room(state, capabilities, n_sequences)
-        return Plan(
-            max_nodes=max(0, min(self.max_nodes, room)), max_leaves=min(self.max_leaves, capabilities.max_leaves)
-        )
+        # An exact request's draft is one branch.
+        max_leaves = 1 if state.exact else min(self.max_leaves, capabilities.max_leaves)
+        # No deeper than what may still be accepted: the walk emits one token more than it accepts nodes.
+        useful = (state.remaining - 1) * max_leaves
+        room = min(self.max_nodes, useful, node_room(state, capabilities, n_sequences))
+        return Plan(max_nodes=max(0, room), max_leaves=max_leaves)
 
     def select(self, state: SequenceState, tree: DraftTree, plan: Plan) -> tuple[DraftTree, IntArray]:
         return best_first(tree, plan.max_nodes, plan.max_leaves)
@@ -45,11 +47,10 @@ class FixedPolicy:
 
 
 def node_room(state: SequenceState, capabilities: Capabilities, n_sequences: int) -> int:
-    """Nodes that one sequence may have verified without exceeding the pass, its width class, or its token limit.
-
-    A tree deeper than `remaining - 1` could only be accepted past the limit.
-    """
+    """Nodes that one sequence may have verified without exceeding the context, the pass, or its width class."""
     if not capabilities.can_rollback:
         return 0
-    widest = max(state.width_class) if state.exact else capabilities.max_rows // n_sequences
-    return min(widest, capabilities.max_rows // n_sequences) - len(state.pending)
+    n_rows = capabilities.max_rows // n_sequences
+    if state.exact:
+        n_rows = max((width for width in state.width_class if width <= n_rows), default=0)
+    return max(0, min(n_rows - len(state.pending), capabilities.n_ctx - len(state.tokens)))

@@ -1,8 +1,9 @@
 """The one loop: call, propose, merge, select, anticipate, verify, walk, commit, observe, record, for a batch of
 sequences.
 
-Plain decoding is an empty tree, so there is no second code path. Every round emits at least one token per sequence.
-The clock is handed in; nothing here knows a model, a thread or a text.
+Plain decoding is an empty tree, so there is no second code path. Every round emits at least one token per sequence,
+unless its law finds none to choose: that sequence fails alone. The clock is handed in; nothing here knows a model, a
+thread or a text.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgespec.errors import EdgeSpecError
 from edgespec.events import RoundReport
 from edgespec.spec.policy import Policy
-from edgespec.spec.ports import Commit, Drafter, IntArray, Rows, Target, Verifier, VerifyRequest
+from edgespec.spec.ports import Commit, Drafter, IntArray, Plan, Rows, Target, Verifier, VerifyRequest
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import DraftTree, merge
+from edgespec.spec.tree import DraftTree, best_first, child_table, is_chain, merge
 
 Clock = Callable[[], float]
+_NOTHING = Commit(np.empty(0, np.int32), np.empty(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,14 @@ class Loop:
     clock: Clock
 
     def run(self, batch: Seq[Drafting]) -> list[RoundReport]:
-        """One target pass over all sequences; their states are advanced, one report each comes back."""
+        """One target pass over all sequences; their states are advanced, one report each comes back.
+
+        Raises what the target raises. An EdgeSpecError of one sequence's law becomes its state's `failure`, with a
+        report without tokens; it is raised when that sequence is run again.
+        """
+        for one in batch:
+            if one.state.failure is not None:
+                raise one.state.failure
         started = self.clock()
         proposals = [self._propose(one, len(batch)) for one in batch]
         for one, proposal in zip(batch, proposals, strict=True):
@@ -74,9 +84,21 @@ class Loop:
         trees = [d.propose(one.state.id, plan) for d, plan in zip(one.drafters, plans, strict=True)]
         merged, maps = merge(trees)
         if plans and len(merged):
-            merged, kept = self.policy.select(one.state, merged, max(plans, key=lambda p: p.max_nodes))
-            maps = [np.where(own < 0, own, kept[own]) for own in maps]
+            merged, kept = self._select(one.state, merged, max(plans, key=lambda p: p.max_nodes))
+            maps = [_through(own, kept) for own in maps]
         return Proposal(merged, tuple(maps), self.clock() - started, len(one.state.pending))
+
+    def _select(self, state: SequenceState, tree: DraftTree, plan: Plan) -> tuple[DraftTree, IntArray]:
+        """The policy's choice; of it an exact request verifies one branch only.
+
+        The cells of another branch lie behind those of the first, which may change the order of summation and thereby
+        the last bits of its rows (seen with libllama, flash attention off).
+        """
+        chosen, kept = self.policy.select(state, tree, plan)
+        if not state.exact or is_chain(chosen):
+            return chosen, kept
+        branch, in_branch = best_first(chosen, len(chosen), 1)
+        return branch, _through(kept, in_branch)
 
     def _width(self, batch: Seq[Drafting], proposals: Seq[Proposal]) -> tuple[int, int]:
         """Rows that count, and the width they are padded to: the next one inside an exact request's class."""
@@ -92,9 +114,12 @@ class Loop:
     def _settle(self, one: Drafting, proposal: Proposal, rows: Rows) -> Commit:
         """Walk, commit, observe: the state afterwards holds the verdict."""
         state = one.state
-        commit = self.verifier.walk(
-            proposal.tree, rows, state.law, state.tokens, max(1, state.remaining), state.end_tokens
-        )
+        limit = max(1, state.remaining)
+        try:
+            commit = self.verifier.walk(proposal.tree, rows, state.law, state.tokens, limit, state.end_tokens)
+        except EdgeSpecError as error:
+            state.failure = error
+            return _NOTHING
         for drafter, nodes in zip(one.drafters, proposal.nodes, strict=True):
             drafter.observe(state.id, commit, rows, nodes)
         state.accept(commit.tokens.tolist(), self.target.commit(state.id, commit))
@@ -131,7 +156,23 @@ class Loop:
         return report
 
 
+def _through(nodes: IntArray, node_map: IntArray) -> IntArray:
+    """Node numbers taken through one more map; -1 stays -1."""
+    found: IntArray = np.where(nodes < 0, nodes, node_map[nodes])
+    return found
+
+
 def _sources(one: Drafting, proposal: Proposal, commit: Commit) -> tuple[str, ...]:
-    """For each emitted token the name of the drafter that had guessed it, "" for the target's own."""
-    accepted = [one.drafters[s].name for s in proposal.tree.sources[commit.path].tolist()]
-    return (*accepted, "")
+    """For each emitted token the name of the drafter that had guessed it, "" for the target's own.
+
+    A limit or an end token may end the walk on a guessed token: it takes the bonus' place, but it was guessed.
+    """
+    tree, tokens = proposal.tree, commit.tokens.tolist()
+    if not tokens or not len(tree):
+        return ("",) * len(tokens)
+    nodes: list[int] = commit.path.tolist()
+    last = child_table(tree).get((nodes[-1] if nodes else -1, tokens[-1]))
+    if last is not None:
+        nodes.append(last)
+    names = [one.drafters[source].name for source in tree.sources[nodes].tolist()]
+    return (*names, *[""] * (len(tokens) - len(names)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from edgespec.errors import EdgeSpecError
 from edgespec.events import Finish, RoundReport
 from edgespec.spec.ports import IntArray, SequenceId, TokenLaw
 
@@ -37,6 +38,7 @@ class SequenceState:
     tokens: prompt and output, committed. pending: the committed tokens that are not in the target's cache, at least
     one.
     width_class: the verify widths an exact request must stay inside; empty in fast mode.
+    failure: why no token could be chosen. Such a sequence cannot go on, and its cache is to be released.
     """
 
     id: SequenceId
@@ -48,6 +50,7 @@ class SequenceState:
     end_tokens: frozenset[int]
     width_class: tuple[int, ...] = ()
     finish: Finish | None = None
+    failure: EdgeSpecError | None = None
     counts: Counts = field(default_factory=Counts)
 
     @classmethod

@@ -43,13 +43,17 @@ class Terminal:
 
     @property
     def screen(self) -> str:
-        return self._do("capture-pane", "-p", "-J", "-S", "-")
+        shown = self._do("capture-pane", "-p", "-J", "-S", "-")
+        return "\n".join(line.rstrip() for line in shown.split("\n"))
 
     @property
     def exit_code(self) -> int | None:
-        """None while the program runs."""
-        dead, _, status = self._do("display-message", "-p", "#{pane_dead} #{pane_dead_status}").strip().partition(" ")
-        return int(status) if dead == "1" else None
+        """None while the program runs; negative when a signal ended it."""
+        facts = self._do("display-message", "-p", "#{pane_dead},#{pane_dead_status},#{pane_dead_signal}").strip()
+        dead, status, signal = facts.split(",")
+        if dead != "1" or not status + signal:
+            return None
+        return int(status) if status else -int(signal)
 
     def wait(self, condition: Callable[[str], bool]) -> str:
         """The screen, as soon as the condition holds for it."""
@@ -103,7 +107,8 @@ class Chat:
 
     def begun(self, question: str) -> Callable[[str], bool]:
         """Has the screen some text of the answer to the question?"""
-        return lambda screen: len(screen.rpartition(f"> {question}\n")[2].strip()) > 20
+        asked = f"> {question}\n"
+        return lambda screen: asked in screen and len(screen.rpartition(asked)[2].strip()) > 20
 
 
 @pytest.fixture
@@ -171,7 +176,11 @@ def test_the_prompt(terminal: Terminal, starter_model: Path, tmp_path: Path) -> 
 
     # What was typed is there again in the next session.
     Chat(terminal, starter_model, tmp_path)
-    terminal.press("Up", "Up")
-    terminal.wait_for("> /stats")
+
+    def goes_back(screen: str) -> bool:
+        terminal.press("Up")  # again, since the history is read in the background
+        return "> /stats" in screen
+
+    terminal.wait(goes_back)
     terminal.press("C-c", "C-d")
     assert terminal.wait_for_end() == 0

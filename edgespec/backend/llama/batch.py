@@ -64,6 +64,10 @@ class Batch:
         self._output[i] = 1
         self.n = i + 1
 
+    def highest_token(self) -> int:
+        """The highest token id; a negative one counts as beyond every vocabulary."""
+        return int(self._token[: self.n].view(np.uint32).max(initial=0))
+
     def struct(self) -> llama_cpp.llama_batch:
         self._struct.n_tokens = self.n
         return self._struct

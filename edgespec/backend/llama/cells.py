@@ -18,26 +18,6 @@ from edgespec.errors import EngineFailure
 IntArray = npt.NDArray[np.int32]
 
 
-class IdPool:
-    """Hands out libllama sequence ids 0 .. n - 1, lowest first."""
-
-    def __init__(self, n: int) -> None:
-        self._free = list(range(n))
-
-    def __len__(self) -> int:
-        return len(self._free)
-
-    def take(self) -> int:
-        if not self._free:
-            raise EngineFailure(
-                "cannot start another sequence", "all sequence ids are in use", "close a conversation and try again"
-            )
-        return self._free.pop(0)
-
-    def give_back(self, ids: list[int]) -> None:
-        self._free = sorted(self._free + ids)
-
-
 @dataclass(slots=True)
 class CachedSequence:
     """One sequence's cells: `length` tokens, named by every id in `ids`; ids[0] is the principal one."""
@@ -66,12 +46,12 @@ class Cells:
         sequence.ids += new_ids
         sequence.ids_changed()
 
-    def detach(self, sequence: CachedSequence) -> list[int]:
-        """Take every id but the principal one off the sequence's cells; returns the ids taken."""
-        extra = sequence.ids[1:]
+    def detach(self, sequence: CachedSequence, n_left: int = 1) -> list[int]:
+        """Take ids off the sequence's cells until `n_left` are left, the principal one always; returns those taken."""
+        extra = sequence.ids[n_left:]
         for old in extra:
             llama_cpp.llama_memory_seq_rm(self._memory, old, -1, -1)
-        sequence.ids = sequence.ids[:1]
+        sequence.ids = sequence.ids[:n_left]
         sequence.ids_changed()
         return extra
 

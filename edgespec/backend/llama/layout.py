@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.spec.tree import DraftTree
+
 
 def node_ids(parents: Seq[int], ids: Seq[int]) -> list[list[int]]:
     """For each node the ids it carries, given at least as many ids as the tree has leaves.
@@ -28,8 +33,24 @@ def node_ids(parents: Seq[int], ids: Seq[int]) -> list[list[int]]:
     return below
 
 
-def is_contiguous(path: Seq[int]) -> bool:
-    """Whether the accepted nodes are the first nodes of the batch, so that their cells lie where plain decoding would
-    put them.
+def n_leaves(parents: Seq[int]) -> int:
+    """Leaves of a tree, 0 of an empty one."""
+    return len(parents) - len({parent for parent in parents if parent >= 0})
+
+
+def n_in_line(path: Seq[int]) -> int:
+    """How many accepted nodes from the root are also the first nodes of the batch: their cells lie where plain
+    decoding would have put them.
     """
-    return all(node == i for i, node in enumerate(path))
+    return next((place for place, node in enumerate(path) if node != place), len(path))
+
+
+def check_path(tree: DraftTree, path: Seq[int], tokens: npt.NDArray[np.int32]) -> None:
+    """Raise ValueError unless `path` leads from the root of the tree along `tokens`, which hold one token more."""
+    if len(tokens) != len(path) + 1:
+        raise ValueError(f"{len(tokens)} tokens for a path of {len(path)} nodes")
+    parent = -1
+    for node, token in zip(path, tokens.tolist(), strict=False):
+        if not 0 <= node < len(tree) or tree.parents[node] != parent or tree.tokens[node] != token:
+            raise ValueError(f"the path {list(path)} with tokens {tokens.tolist()} does not lie in the tree")
+        parent = node

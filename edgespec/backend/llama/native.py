@@ -1,21 +1,17 @@
-"""Loading models and contexts of libllama, its log kept silent in a ring. The only module that builds its parameter
-structs.
-
-llama.cpp's log callback belongs to the whole process, so the ring does too; everything else here is a function.
-"""
+"""Loading models and contexts of libllama. The only module that builds its parameter structs."""
 
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
+import os
 import sys
-from collections import deque
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import llama_cpp
 
+from edgespec.backend.llama.log import log
+from edgespec.backend.llama.support import require_support
 from edgespec.backend.settings import FlashAttention, KvType, LlamaSettings
 from edgespec.errors import CorruptModel, EngineFailure, NotEnoughMemory, UnsupportedModel
 
@@ -35,36 +31,6 @@ Progress = Callable[[float], bool]
 CELL_ROUNDING = 256
 
 
-class Log:
-    """The last lines llama.cpp logged. Silent: they are shown only as the cause of an error."""
-
-    def __init__(self) -> None:
-        self.lines: deque[str] = deque(maxlen=200)
-        self.callback = llama_cpp.llama_log_callback(self._append)
-
-    def _append(self, level: int, text: bytes, _user_data: object) -> None:
-        line = text.decode("utf-8", "replace").strip()
-        if line and level != 1:  # 1 is debug
-            self.lines.append(line)
-
-    def reason(self) -> str:
-        """The line most likely to name the cause; "failed to load model" comes last and says the least."""
-        for words in (("error loading", "unknown"), ("error", "fail")):
-            for line in reversed(self.lines):
-                if any(word in line.lower() for word in words):
-                    return line
-        return self.lines[-1] if self.lines else "llama.cpp gave no reason"
-
-
-@cache
-def log() -> Log:
-    """The process's one llama.cpp log, installed at the first call, which also initialises the library."""
-    ring = Log()
-    llama_cpp.llama_log_set(ring.callback, ctypes.c_void_p(0))
-    llama_cpp.llama_backend_init()
-    return ring
-
-
 def library_fingerprint() -> str:
     """Tells builds of libllama apart: version, CPU features it was built for, size and time of its files."""
     log()
@@ -78,56 +44,127 @@ def supports_gpu() -> bool:
     return bool(llama_cpp.llama_supports_gpu_offload())
 
 
-def load_model(path: Path, settings: LlamaSettings, progress: Progress | None = None) -> llama_cpp.llama_model_p:
-    """Load a GGUF. Raises CorruptModel, UnsupportedModel or NotEnoughMemory with llama.cpp's own reason."""
+class LoadedModel:
+    """Owns a model of libllama. After `free`, asking for its pointer is an error instead of a crash."""
+
+    def __init__(self, pointer: llama_cpp.llama_model_p) -> None:
+        self._pointer = pointer
+
+    @property
+    def pointer(self) -> llama_cpp.llama_model_p:
+        if self._pointer is None:
+            raise EngineFailure("cannot use the model", "it has been closed", "open it again")
+        return self._pointer
+
+    def free(self) -> None:
+        """Freeing twice is harmless. Contexts over the model must be gone before."""
+        pointer, self._pointer = self._pointer, None
+        if pointer is not None:
+            llama_cpp.llama_model_free(pointer)
+
+
+def load_model(path: Path, settings: LlamaSettings, progress: Progress | None = None) -> LoadedModel:
+    """Load a GGUF; nothing stays loaded after an error.
+
+    `progress` gets the loaded part, 0 to 1, and returns False to give up. Raises CorruptModel, UnsupportedModel or
+    NotEnoughMemory with llama.cpp's own reason, EngineFailure when given up, and what `progress` raises.
+    """
     ring = log()
-    ring.lines.clear()
+    ring.forget()
+    watch = _Watch(progress)
     params = llama_cpp.llama_model_default_params()
     params.n_gpu_layers = settings.n_gpu_layers
     params.use_extra_bufts = settings.extra_buffers
-    if progress is not None:
-        params.progress_callback = llama_cpp.llama_progress_callback(lambda done, _data: progress(done))
-    model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
-    if not model:
-        raise _load_error(path, ring.reason())
+    params.progress_callback = llama_cpp.llama_progress_callback(watch.report)
+    pointer = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
+    model = LoadedModel(pointer) if pointer else None
+    try:
+        watch.settle(path)
+        if model is None:
+            raise _load_error(path, ring.reason())
+        require_support(path, model.pointer)
+    except BaseException:
+        if model is not None:
+            model.free()
+        raise
     return model
+
+
+class _Watch:
+    """Carries a load's progress to its caller, and the caller's wish or exception back past the library."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._given_up = False
+        self._error: BaseException | None = None
+
+    def report(self, done: float, _data: object) -> bool:
+        try:
+            self._given_up = self._progress is not None and not self._progress(done)
+        except BaseException as error:  # ctypes would print it and go on; `settle` raises it again
+            self._error = error
+        return not self._given_up and self._error is None
+
+    def settle(self, path: Path) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._given_up:
+            raise EngineFailure(f"did not load the model {path}", "loading was given up", "open it again to go on")
 
 
 def _load_error(path: Path, reason: str) -> Exception:
     what = f"cannot load the model {path}"
     lowered = reason.lower()
-    if "unknown model architecture" in lowered or "unknown pre-tokenizer" in lowered:
+    if any(word in lowered for word in ("unknown", "only supports", "invalid ggml type")):
         return UnsupportedModel(what, reason, "use a model that this version of llama-cpp-python knows, or upgrade it")
-    if "alloc" in lowered or "out of memory" in lowered:
+    if _speaks_of_memory(lowered):
         return NotEnoughMemory(what, reason, "close other programs or take a smaller quantisation")
     return CorruptModel(what, reason, "download the file again")
 
 
+def _speaks_of_memory(reason: str) -> bool:
+    return any(word in reason for word in ("alloc", "memory"))
+
+
 def new_context(
-    model: llama_cpp.llama_model_p, settings: LlamaSettings, n_seq_max: int, abort: AbortFlag
+    model: LoadedModel, settings: LlamaSettings, n_seq_max: int, abort: AbortFlag | None
 ) -> llama_cpp.llama_context_p:
-    """A context with a unified KV cache for trees, and room for one verify pass beyond `settings.n_ctx`."""
+    """A context with a unified KV cache for trees, and room for one verify pass beyond `settings.n_ctx`.
+
+    abort: None lets every pass run to its end. Raises NotEnoughMemory, UnsupportedModel or EngineFailure.
+    """
     ring = log()
+    ring.forget()
     params = llama_cpp.llama_context_default_params()
     params.n_ctx = round_up(settings.n_ctx + settings.max_rows, CELL_ROUNDING)
     params.n_batch = max(settings.prefill_chunk, settings.max_rows)
     params.n_ubatch = params.n_batch
     params.n_seq_max = n_seq_max
-    params.n_outputs_max = settings.max_rows
+    # The library keeps an output row for every sequence id, and aborts at the first pass when this is below.
+    params.n_outputs_max = max(settings.max_rows, n_seq_max)
     params.n_threads = params.n_threads_batch = settings.n_threads
     params.flash_attn_type = FLASH[settings.flash_attention]
     params.type_k = params.type_v = KV_TYPE[settings.kv_type]
     params.swa_full = settings.swa_full
     params.kv_unified = True
     params.no_perf = True
-    params.abort_callback = abort.callback
-    params.abort_callback_data = abort.data
-    context = llama_cpp.llama_init_from_model(model, params)
+    if abort is not None:
+        params.abort_callback = abort.callback
+        params.abort_callback_data = abort.data
+    context = llama_cpp.llama_init_from_model(model.pointer, params)
     if not context:
-        raise NotEnoughMemory(
-            f"cannot make a context of {settings.n_ctx} tokens", ring.reason(), "take a smaller --ctx-size"
-        )
+        raise _context_error(settings, ring.reason())
+    if not llama_cpp.llama_get_memory(context):
+        llama_cpp.llama_free(context)
+        raise UnsupportedModel("cannot answer with this model", "it keeps no memory of a text", "choose another one")
     return context
+
+
+def _context_error(settings: LlamaSettings, reason: str) -> Exception:
+    what = f"cannot make a context of {settings.n_ctx} tokens"
+    if _speaks_of_memory(reason.lower()):
+        return NotEnoughMemory(what, reason, "take a smaller --ctx-size")
+    return EngineFailure(what, reason, "see 'edgespec doctor'")
 
 
 def round_up(n: int, step: int) -> int:

@@ -16,16 +16,20 @@ import numpy as np
 
 from edgespec.backend.llama import native
 from edgespec.backend.llama.batch import Batch
-from edgespec.backend.llama.cells import CachedSequence, Cells, IdPool
-from edgespec.backend.llama.layout import is_contiguous, node_ids
+from edgespec.backend.llama.cells import CachedSequence, Cells
+from edgespec.backend.llama.layout import check_path, n_in_line, n_leaves, node_ids
+from edgespec.backend.llama.limits import PassLimits, require
+from edgespec.backend.llama.log import log
+from edgespec.backend.llama.rows import LlamaRows
+from edgespec.backend.llama.sequences import Sequences
+from edgespec.backend.llama.support import can_roll_back
 from edgespec.backend.settings import LlamaSettings
-from edgespec.errors import ContextOverflow, EngineFailure, StaleRows
+from edgespec.errors import ContextOverflow, EdgeSpecError, EngineFailure
 from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Rows, SequenceId, VerifyRequest
-from edgespec.spec.tree import DraftTree, depths, is_chain, leaves
+from edgespec.spec.tree import DraftTree, depths, is_chain
 
-# A windowed cache multiplies its size by the number of ids and never reuses a cell with several, so its trees stay
-# narrow.
-WINDOWED_MAX_LEAVES = 3
+# What llama_decode returns when the abort callback ended the pass; below -1 it broke off while computing.
+ABORTED, BAD_BATCH = 2, -1
 
 
 class Interrupted(Exception):
@@ -42,60 +46,57 @@ class Placed:
     ids: list[list[int]]  # of each node; empty for a chain
 
 
-class LlamaRows:
-    """Logits rows of one request of the latest pass; a row is looked up only when asked for."""
-
-    def __init__(self, target: LlamaTarget, first_row: int) -> None:
-        self._target = target
-        self._first_row = first_row
-        self._generation = target.generation
-
-    def logits(self, row: int) -> FloatArray:
-        if self._generation != self._target.generation:
-            raise StaleRows("these logits belong to an earlier pass of the target")
-        return self._target.row(self._first_row + row)
-
-
 class LlamaTarget:
-    """`edgespec.spec.ports.Target` over one model and one context. Close it to free both."""
+    """`edgespec.spec.ports.Target` over one model and one context. It owns both, also when its construction fails;
+    close it to free them. A closed target raises EngineFailure.
+
+    parent: another target whose model, and whose `interrupt`, this one shares; it is closed before its parent.
+    """
 
     interrupted: type[Exception] = Interrupted
 
-    def __init__(self, model: llama_cpp.llama_model_p, settings: LlamaSettings) -> None:
+    def __init__(self, model: native.LoadedModel, settings: LlamaSettings, parent: LlamaTarget | None = None) -> None:
         self.settings = settings
         self.generation = 0
-        self.n_swa = int(llama_cpp.llama_model_n_swa(model))
-        self._windowed = self.n_swa > 0 and not settings.swa_full
-        self._can_rollback = not (llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model))
-        self._leaves = self._leaf_limit()
-        self._n_ids = settings.max_sequences * self._leaves
-        self._n_vocab = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model)))
+        pointer = model.pointer
+        self.n_swa = int(llama_cpp.llama_model_n_swa(pointer))
+        self._can_rollback = can_roll_back(pointer)
+        max_leaves = settings.max_leaves if self._can_rollback else 1
+        self._n_ids = settings.max_sequences * max_leaves
+        n_rows = settings.max_rows if self._can_rollback else min(settings.max_rows, self._n_ids)
+        self._limits = PassLimits(n_rows, max_leaves, self._can_rollback)
+        self._n_vocab = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(pointer)))
         self._row_type = ctypes.c_float * self._n_vocab
-        self._abort = native.AbortFlag()
         self._model = model
-        self._context = native.new_context(model, settings, self._n_ids, self._abort)
+        self._owns_model = parent is None
+        self._abort: native.AbortFlag = parent._abort if parent else native.AbortFlag()
+        self._context = self._new_context()
         self._cells = Cells(self._context)
-        self._pool = IdPool(self._n_ids)
-        self._batch = Batch(max(settings.prefill_chunk, settings.max_rows), max(1, self._leaves))
-        self._sequences: dict[SequenceId, CachedSequence] = {}
+        self._batch = Batch(max(settings.prefill_chunk, settings.max_rows), max_leaves)
+        self._sequences = Sequences(self._cells, self._n_ids)
         self._placed: dict[SequenceId, Placed] = {}
         self._width_classes: tuple[tuple[int, ...], ...] = ()
 
-    def _leaf_limit(self) -> int:
-        if not self._can_rollback:
-            return 1
-        return min(self.settings.max_leaves, WINDOWED_MAX_LEAVES) if self._windowed else self.settings.max_leaves
+    def _new_context(self) -> llama_cpp.llama_context_p:
+        # A running state that broke off in mid-pass is lost, so there an interrupt takes effect between passes.
+        abort = self._abort if self._can_rollback else None
+        try:
+            return native.new_context(self._model, self.settings, self._n_ids, abort)
+        except EdgeSpecError:
+            self._free_model()
+            raise
 
     # -- what it can do -----------------------------------------------------------------------------------------
 
     @property
     def capabilities(self) -> Capabilities:
+        """`max_leaves` is what every open sequence can have at the same time."""
         return Capabilities(
             n_ctx=self.settings.n_ctx,
             n_vocab=self._n_vocab,
-            max_rows=self.settings.max_rows if self._can_rollback else 1,
+            max_rows=self._limits.max_rows,
             max_chunk=self.settings.prefill_chunk,
-            max_leaves=min(self._leaves, len(self._pool) + 1),
+            max_leaves=max(1, min(self._limits.max_leaves, self._n_ids // max(1, len(self._sequences)))),
             can_rollback=self._can_rollback,
             width_classes=self._width_classes,
         )
@@ -105,8 +106,14 @@ class LlamaTarget:
         self._width_classes = classes
 
     def set_threads(self, n: int) -> None:
-        llama_cpp.llama_set_n_threads(self._context, n, n)
+        self._require_open()
         self.settings = replace(self.settings, n_threads=n)
+        llama_cpp.llama_set_n_threads(self._context, n, n)
+
+    def sibling(self, n_ctx: int) -> LlamaTarget:
+        """Another target over the same model with an empty cache of its own; the caller closes it."""
+        self._require_open()
+        return LlamaTarget(self._model, replace(self.settings, n_ctx=n_ctx), parent=self)
 
     def length(self, sequence: SequenceId) -> int:
         cached = self._sequences.get(sequence)
@@ -115,46 +122,45 @@ class LlamaTarget:
     # -- the passes ---------------------------------------------------------------------------------------------
 
     def extend(self, sequence: SequenceId, tokens: IntArray) -> None:
-        if len(tokens) > self.settings.prefill_chunk:
-            raise ValueError(f"a chunk of {len(tokens)} tokens exceeds {self.settings.prefill_chunk}")
+        self._require_idle(sequence)
+        require(len(tokens) <= self.settings.prefill_chunk, f"a chunk of {len(tokens)} tokens")
         if len(tokens) == 0:
             return
-        cached = self._open(sequence)
-        self._check_room(cached, len(tokens))
+        self._check_room(sequence, len(tokens))
+        cached = self._sequences.open(sequence, self._placed)
         self._batch.clear()
         self._batch.add_run(tokens, cached.length, cached.id_array, 0)
-        self._decode()
+        self._decode([cached])
         cached.length += len(tokens)
 
     def verify(self, requests: Seq[VerifyRequest], width: int) -> list[Rows]:
-        n_rows = sum(len(r.pending) + len(r.tree) for r in requests)
-        if not n_rows <= width <= self.settings.max_rows:
-            raise ValueError(f"{n_rows} rows do not fit a width of {width} (limit {self.settings.max_rows})")
+        for request in requests:
+            self._require_idle(request.sequence)
+        self._limits.check(requests, width)
+        self._check_room(requests[0].sequence, width - self.settings.max_rows)
+        self._sequences.share({r.sequence: n_leaves(r.tree.parents.tolist()) for r in requests}, self._placed)
         self._batch.clear()
-        self._placed.clear()
-        rows = [
-            self._place(request, width - n_rows if i == len(requests) - 1 else 0) for i, request in enumerate(requests)
+        n_padding = width - sum(len(r.pending) + len(r.tree) for r in requests)
+        placed = [
+            self._place(request, n_padding if i == len(requests) - 1 else 0) for i, request in enumerate(requests)
         ]
-        self._decode()
-        return [LlamaRows(self, first) for first in rows]
+        self._decode([self._sequences[request.sequence] for request in requests])
+        self._placed.update({one.request.sequence: one for one in placed})
+        return [LlamaRows(self, one.first_row, 1 + len(one.request.tree)) for one in placed]
 
-    def _place(self, request: VerifyRequest, n_padding: int) -> int:
-        """Write one request into the batch; returns the batch row of its last pending token."""
-        cached = self._open(request.sequence)
-        n_pending, n_nodes = len(request.pending), len(request.tree)
-        self._check_room(cached, n_pending + n_nodes + n_padding - self.settings.max_rows)
+    def _place(self, request: VerifyRequest, n_padding: int) -> Placed:
+        """Write one request into the batch."""
+        cached = self._sequences[request.sequence]
         chain = is_chain(request.tree)
-        if not chain:
-            self._attach(cached, len(leaves(request.tree)))
-        first = self._batch.n + n_pending - 1
+        start = cached.length + len(request.pending)
+        first = self._batch.n + len(request.pending) - 1
         self._batch.add_run(request.pending, cached.length, cached.id_array, 1)
-        ids = [] if chain else self._place_tree(cached, request.tree, cached.length + n_pending)
+        ids = [] if chain else self._place_tree(cached, request.tree, start)
         if chain:
-            self._batch.add_run(request.tree.tokens, cached.length + n_pending, cached.id_array, 1)
+            self._batch.add_run(request.tree.tokens, start, cached.id_array, 1)
         if n_padding:
             self._place_padding(cached, request, n_padding, ids)
-        self._placed[request.sequence] = Placed(request, first, chain, ids)
-        return first
+        return Placed(request, first, chain, ids)
 
     def _place_tree(self, cached: CachedSequence, tree: DraftTree, start: int) -> list[list[int]]:
         ids = node_ids(tree.parents.tolist(), cached.ids)
@@ -170,25 +176,31 @@ class LlamaTarget:
         self._batch.add_run(np.full(n, request.pending[-1], np.int32), start, own, 1)
 
     def commit(self, sequence: SequenceId, commit: Commit) -> IntArray:
-        placed = self._placed.pop(sequence)
-        cached = self._sequences[sequence]
-        fork = cached.length + len(placed.request.pending)
+        placed = self._placed.get(sequence)
+        if placed is None:
+            raise ValueError(f"a commit without a verify on sequence {sequence}")
         path = commit.path.tolist()
+        check_path(placed.request.tree, path, commit.tokens)
+        del self._placed[sequence]
+        n_kept = n_in_line(path) if placed.request.canonical else len(path)
+        self._keep(self._sequences[sequence], placed, path[:n_kept])
+        # A sliding-window cache never reuses a cell that several ids name.
+        if self.n_swa and not self.settings.swa_full:
+            self._sequences.trim(sequence)
+        return commit.tokens[n_kept:]
+
+    def _keep(self, cached: CachedSequence, placed: Placed, path: list[int]) -> None:
+        """Keep the pending tokens and the path of the last pass, drop its other rows."""
+        fork = cached.length + len(placed.request.pending)
         if not self._can_rollback:
             cached.length = fork
-            return commit.tokens
-        if placed.request.canonical and not is_contiguous(path):
-            self._cells.cut(cached, fork)
-            return commit.tokens
-        if placed.chain or not path:
+        elif placed.chain or not path:
             self._cells.cut(cached, fork + len(path))
         else:
             self._cells.keep_branch(cached, placed.ids[path[-1]][0], fork, fork + len(path))
-        if self._windowed:
-            self._pool.give_back(self._cells.detach(cached))
-        return commit.tokens[-1:]
 
     def rewind(self, sequence: SequenceId, length: int) -> int:
+        self._require_idle(sequence)
         cached = self._sequences.get(sequence)
         if cached is None or length >= cached.length:
             return cached.length if cached else 0
@@ -199,20 +211,22 @@ class LlamaTarget:
         return length
 
     def _window_reaches(self, cached: CachedSequence, length: int) -> bool:
-        """Whether everything the next token would attend to is still cached: positions length - n_swa + 1 and later."""
-        return not self._windowed or self._cells.first_position(cached) <= max(0, length - self.n_swa + 1)
+        """Whether everything the next token would attend to is still cached: positions length - n_swa + 1 and later.
+
+        To be asked of a full-size cache too: once another sequence has left it, cells that the window has passed are
+        taken before those at the end.
+        """
+        return not self.n_swa or 0 <= self._cells.first_position(cached) <= max(0, length - self.n_swa + 1)
 
     def release(self, sequence: SequenceId) -> None:
-        cached = self._sequences.pop(sequence, None)
-        if cached is not None:
-            self._cells.forget(cached)
-            self._pool.give_back(cached.ids)
+        self._placed.pop(sequence, None)
+        self._sequences.release(sequence)
 
     # -- cancelling and closing ---------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """Abort the pass that is running, or the next one: it raises Interrupted. CPU only; elsewhere the pass ends
-        first.
+        """Abort the pass that is running, or the next one: it raises Interrupted. On a GPU, and for a model that cannot
+        roll back, a running pass ends first.
         """
         self._abort.set()
 
@@ -221,51 +235,69 @@ class LlamaTarget:
         self._abort.clear()
 
     def close(self) -> None:
-        if self._context is not None:
-            llama_cpp.llama_free(self._context)
-            llama_cpp.llama_model_free(self._model)
-            self._context = None
+        """Free the context, and the model unless it belongs to a parent. Closing twice is harmless."""
+        context, self._context = self._context, None
+        if context is None:
+            return
+        self.generation += 1  # what rows there were point into freed memory
+        self._sequences.clear()
+        self._placed.clear()
+        llama_cpp.llama_free(context)
+        self._free_model()
+
+    def _free_model(self) -> None:
+        if self._owns_model:
+            self._model.free()
 
     # -- inside -------------------------------------------------------------------------------------------------
 
     def row(self, batch_row: int) -> FloatArray:
-        """float32[n_vocab], a view into libllama's buffer."""
+        """float32[n_vocab], a read-only view into libllama's buffer."""
         pointer = llama_cpp.llama_get_logits_ith(self._context, batch_row)
+        if not pointer:
+            raise EngineFailure(f"cannot read row {batch_row}", log().reason(), "see 'edgespec doctor'")
         buffer = self._row_type.from_address(ctypes.addressof(pointer.contents))
-        row: FloatArray = np.frombuffer(memoryview(buffer), np.float32)
+        row: FloatArray = np.frombuffer(memoryview(buffer).toreadonly(), np.float32)
         return row
 
-    def _open(self, sequence: SequenceId) -> CachedSequence:
-        if sequence not in self._sequences:
-            self._sequences[sequence] = CachedSequence([self._pool.take()])
-        return self._sequences[sequence]
+    def _require_open(self) -> None:
+        if self._context is None:
+            raise EngineFailure("cannot use the model", "it has been closed", "open it again")
 
-    def _attach(self, cached: CachedSequence, n_leaves: int) -> None:
-        missing = n_leaves - len(cached.ids)
-        if n_leaves > self._leaves or missing > len(self._pool):
-            raise ValueError(f"a tree of {n_leaves} leaves exceeds the {self.capabilities.max_leaves} that are left")
-        if missing > 0:
-            self._cells.attach(cached, [self._pool.take() for _ in range(missing)])
+    def _require_idle(self, sequence: SequenceId) -> None:
+        self._require_open()
+        require(sequence not in self._placed, f"sequence {sequence} while its verify awaits a commit")
 
-    def _check_room(self, cached: CachedSequence, n_tokens: int) -> None:
+    def _check_room(self, sequence: SequenceId, n_tokens: int) -> None:
         """All sequences share one pool of n_ctx cells; a verify pass has `max_rows` more to itself."""
-        used = sum(one.length for one in self._sequences.values())
+        used = self._sequences.n_cells
         if used + n_tokens > self.settings.n_ctx:
             raise ContextOverflow(
-                f"cannot read {n_tokens} more tokens after {cached.length}",
+                f"cannot read on after {self.length(sequence)} tokens",
                 f"the context holds {self.settings.n_ctx} and {used} are in use",
                 "shorten the text or raise --ctx-size",
             )
 
-    def _decode(self) -> None:
+    def _decode(self, touched: list[CachedSequence]) -> None:
+        """Run the batch, which adds to these sequences; after an error they are as before."""
+        self._require_open()
+        require(self._batch.highest_token() < self._n_vocab, f"token ids beyond a vocabulary of {self._n_vocab}")
         self.generation += 1
+        if self._abort.is_set():
+            raise Interrupted
         code = llama_cpp.llama_decode(self._context, self._batch.struct())
         if code == 0:
             return
-        for cached in self._sequences.values():
-            self._cells.cut(cached, cached.length)
-        if code == 2:
+        for cached in touched:
+            self._undo(cached, code)
+        if code == ABORTED:
             raise Interrupted
         raise EngineFailure(
-            f"llama_decode returned {code} for {self._batch.n} tokens", native.log().reason(), "see 'edgespec doctor'"
+            f"llama_decode returned {code} for {self._batch.n} tokens", log().reason(), "see 'edgespec doctor'"
         )
+
+    def _undo(self, cached: CachedSequence, code: int) -> None:
+        if self._can_rollback:
+            self._cells.cut(cached, cached.length)
+        elif code < BAD_BATCH:
+            self._cells.forget(cached)  # its running state is lost: half of it may be that of the broken pass

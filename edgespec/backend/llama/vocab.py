@@ -7,16 +7,23 @@ from functools import cached_property
 
 import llama_cpp
 
+from edgespec.backend.llama.native import LoadedModel
+
 # Enough for almost any single token's bytes; a longer one is asked for again with the size the library names.
 PIECE_BYTES = 64
+SPECIAL = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_UNKNOWN
 
 
 class LlamaVocabulary:
-    """Valid as long as its model is loaded."""
+    """Of a loaded model; once that is closed, everything not known yet raises EngineFailure."""
 
-    def __init__(self, model: llama_cpp.llama_model_p) -> None:
-        self._vocab = llama_cpp.llama_model_get_vocab(model)
+    def __init__(self, model: LoadedModel) -> None:
+        self._model = model
         self._pieces: dict[int, bytes] = {}
+
+    @property
+    def _vocab(self) -> llama_cpp.llama_vocab_p:
+        return llama_cpp.llama_model_get_vocab(self._model.pointer)
 
     @cached_property
     def n_vocab(self) -> int:
@@ -37,12 +44,17 @@ class LlamaVocabulary:
 
     @cached_property
     def end_tokens(self) -> frozenset[int]:
-        return frozenset(t for t in range(self.n_vocab) if llama_cpp.llama_vocab_is_eog(self._vocab, t))
+        vocab = self._vocab
+        return frozenset(t for t in range(self.n_vocab) if llama_cpp.llama_vocab_is_eog(vocab, t))
 
     @cached_property
     def special_tokens(self) -> dict[str, int]:
-        control = (t for t in range(self.n_vocab) if llama_cpp.llama_vocab_is_control(self._vocab, t))
-        return {text: t for t in control if (text := self._spelling(t))}
+        """Control tokens and the unknown one: what the library itself never finds in plain text. Tokens that the
+        model's makers added to the plain text (runs of spaces, tags) are not special.
+        """
+        vocab = self._vocab
+        special = (t for t in range(self.n_vocab) if llama_cpp.llama_vocab_get_attr(vocab, t) & SPECIAL)
+        return {text: t for t in special if (text := self._spelling(t))}
 
     def tokenize(self, text: str) -> list[int]:
         return self._tokenize(text, parse_special=False)
@@ -53,6 +65,8 @@ class LlamaVocabulary:
     def piece(self, token: int) -> bytes:
         known = self._pieces.get(token)
         if known is None:
+            if not 0 <= token < self.n_vocab:  # the library would end the process
+                raise ValueError(f"token {token} of {self.n_vocab}")
             known = self._pieces[token] = self._piece(token, PIECE_BYTES)
         return known
 
@@ -69,7 +83,10 @@ class LlamaVocabulary:
 
     def _tokenize(self, text: str, parse_special: bool) -> list[int]:
         raw = text.encode("utf-8", "replace")
-        capacity = len(raw) + 8
+        return self._tokens(raw, len(raw) + 8, parse_special)
+
+    def _tokens(self, raw: bytes, capacity: int, parse_special: bool) -> list[int]:
         tokens = (llama_cpp.llama_token * capacity)()
         n = llama_cpp.llama_tokenize(self._vocab, raw, len(raw), tokens, capacity, False, parse_special)
-        return list(tokens[:n])
+        # Below 0 it names the room it needs: some vocabularies write out a character as several.
+        return list(tokens[:n]) if n >= 0 else self._tokens(raw, -n, parse_special)

@@ -1,0 +1,388 @@
+"""Speculative decoding says what plain decoding says: any trees, laws, limits, policies, batches; zero tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgespec.backend.toy import ToyModel, ToyTarget
+from edgespec.draft.given import GivenDrafter
+from edgespec.draft.lookup import LookupDrafter
+from edgespec.errors import EngineFailure
+from edgespec.events import Finish, RoundReport
+from edgespec.spec.law import Law, SamplingSettings
+from edgespec.spec.policy import FixedPolicy, Policy, node_room
+from edgespec.spec.ports import Capabilities, Drafter, IntArray, Plan, Rows, VerifyRequest
+from edgespec.spec.round import Drafting, Loop
+from edgespec.spec.sequence import SequenceState
+from edgespec.spec.tree import DraftMode, DraftTree, best_first, chain, prune, tree_of
+from edgespec.spec.verify import PathVerifier
+from tests.spec import rows
+from tests.spec.plain_decoding import Asked, Plain, plain_exact, plain_fast
+from tests.spec.random_trees import path
+from tests.spec.wild_drafters import WildDrafter, Witness
+
+N_VOCAB = 7
+WIDTH_CLASSES = ((2, 4, 8, 16), (1, 2, 3, 4, 5, 6), (3, 5, 11), (4,), (1,), (2, 16))
+FAST = settings(max_examples=1200, suppress_health_check=[HealthCheck.too_slow])
+EXACT = settings(max_examples=800, suppress_health_check=[HealthCheck.too_slow])
+
+
+class WatchedTarget(ToyTarget):
+    """Remembers the widths of its verify passes."""
+
+    def __init__(self, model: ToyModel, limits: Capabilities, rounding: bool = False) -> None:
+        super().__init__(model, limits, rounding=rounding)
+        self.widths: list[int] = []
+
+    def verify(self, requests: Sequence[VerifyRequest], width: int) -> list[Rows]:
+        self.widths.append(width)
+        return super().verify(requests, width)
+
+
+class WildPolicy:
+    """Any plan within the limits, then any prefix-closed part of the tree, in any order of its branches."""
+
+    def __init__(self, seed: int, n_nodes: int) -> None:
+        self._random = Random(seed)
+        self._n_nodes = n_nodes
+        self.recorded: list[RoundReport] = []
+
+    def plan(self, state: SequenceState, drafter: str, capabilities: Capabilities, n_sequences: int) -> Plan:
+        room = min(self._n_nodes, node_room(state, capabilities, n_sequences))
+        return Plan(self._random.randint(0, room), self._random.randint(1, capabilities.max_leaves))
+
+    def select(self, state: SequenceState, tree: DraftTree, plan: Plan) -> tuple[DraftTree, IntArray]:
+        kept, kept_map = prune(tree, np.array([self._random.random() < 0.8 for _ in range(len(tree))], np.bool_))
+        cut, cut_map = best_first(kept, plan.max_nodes, plan.max_leaves)
+        return cut, np.array([-1 if node < 0 else cut_map[node] for node in kept_map.tolist()], np.int32)
+
+    def record(self, state: SequenceState, report: RoundReport) -> None:
+        self.recorded.append(report)
+
+
+# -- what is asked, and who guesses -------------------------------------------------------------------------------
+
+
+@st.composite
+def models(draw: st.DrawFn) -> ToyModel:
+    return ToyModel(
+        n_vocab=N_VOCAB,
+        order=draw(st.integers(1, 3)),
+        scale=draw(st.sampled_from([0.5, 3.0])),
+        seed=draw(st.integers(0, 10**6)),
+        n_levels=draw(st.sampled_from([0, 0, 2, 4])),
+        masked=draw(st.sampled_from([0.0, 0.0, 0.4, 0.9])),
+    )
+
+
+def tokens(min_size: int, max_size: int) -> st.SearchStrategy[tuple[int, ...]]:
+    return st.lists(st.integers(0, N_VOCAB - 1), min_size=min_size, max_size=max_size).map(tuple)
+
+
+@cache
+def requests(widths: tuple[int, ...] = ()) -> st.SearchStrategy[Asked]:
+    return st.builds(
+        Asked,
+        tokens(1, 10),
+        rows.settings(N_VOCAB),
+        st.sampled_from([1, 2, 3, 5, 9, 20]),
+        st.sampled_from([frozenset(), frozenset({2}), frozenset({0, 4})]),
+        st.just(widths),
+    )
+
+
+BATCHES = st.lists(requests(), min_size=1, max_size=3)
+
+
+@st.composite
+def limits(draw: st.DrawFn, n_text: int, widths: tuple[int, ...] = ()) -> Capabilities:
+    """Often with a context that the longest text just fills, and passes that hold little beside the batch."""
+    return Capabilities(
+        n_ctx=n_text + draw(st.sampled_from([0, 0, 1, 5, 100])),
+        n_vocab=N_VOCAB,
+        max_rows=max(3, *widths, draw(st.sampled_from([3, 4, 7, 16, 32]))),
+        max_chunk=draw(st.integers(1, 12)),
+        max_leaves=draw(st.integers(1, 5)),
+        can_rollback=True,
+        width_classes=(widths,) if widths else (),
+    )
+
+
+KINDS = st.lists(st.sampled_from(["wild", "lookup", "given", "silent"]), max_size=2)
+
+
+@st.composite
+def drafters(draw: st.DrawFn, plain: Plain) -> tuple[Witness, ...]:
+    """None, one, or two to be merged: wild ones from hopeless to perfect, lookup, given, and one without a word."""
+    kinds = draw(KINDS)
+    chosen: list[Drafter] = []
+    for place, kind in enumerate(kinds):
+        if kind == "wild":
+            skill = draw(st.sampled_from([0.0, 0.5, 0.8, 1.0]))
+            mode = draw(st.sampled_from(list(DraftMode))) if len(kinds) == 1 else DraftMode.POINT
+            chosen.append(WildDrafter(f"wild{place}", plain.output, N_VOCAB, skill, draw(st.integers(0, 10**6)), mode))
+        elif kind == "lookup":
+            chosen.append(LookupDrafter(min_match=draw(st.integers(1, 3))))
+        elif kind == "given":
+            chosen.append(GivenDrafter(draw(st.sampled_from([plain.output, plain.output[::2], (1, 2, 3)]))))
+        else:
+            chosen.append(Silent())
+    return tuple(Witness(one) for one in chosen)
+
+
+class Silent(WildDrafter):
+    """Never has a guess."""
+
+    def __init__(self) -> None:
+        super().__init__("silent", (), N_VOCAB, 0.0, 0)
+
+    def propose(self, sequence: int, plan: Plan) -> DraftTree:
+        return tree_of((), (), ())
+
+
+def policies() -> st.SearchStrategy[Policy]:
+    fixed = st.builds(FixedPolicy, max_nodes=st.sampled_from([0, 1, 4, 12]), max_leaves=st.integers(1, 4))
+    return st.one_of(fixed, st.builds(WildPolicy, st.integers(0, 10**6), st.just(8)))
+
+
+# -- the loop at work ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Running:
+    asked: Asked
+    plain: Plain
+    state: SequenceState
+    witnesses: tuple[Witness, ...]
+
+
+def begin(target: ToyTarget, sequence: int, asked: Asked, plain: Plain, witnesses: tuple[Witness, ...]) -> Running:
+    read, step = asked.prompt[:-1], target.capabilities.max_chunk
+    for start in range(0, len(read), step):
+        target.extend(sequence, np.array(read[start : start + step], np.int32))
+    for witness in witnesses:
+        witness.begin(sequence, np.array(asked.prompt, np.int32))
+    law = Law(asked.sampling)
+    state = SequenceState.start(sequence, list(asked.prompt), law, asked.max_tokens, asked.end_tokens, asked.widths)
+    return Running(asked, plain, state, witnesses)
+
+
+def play(target: WatchedTarget, policy: Policy, running: list[Running]) -> None:
+    """Rounds until all are over, each checked."""
+    loop = Loop(target, policy, PathVerifier(), clock=iter(range(10**9)).__next__)
+    going = running
+    while going:
+        lengths = [len(one.state.tokens) for one in going]
+        n_pending = sum(len(one.state.pending) for one in going)
+        reports = loop.run([Drafting(one.state, one.witnesses) for one in going])
+        n_rows = n_pending + sum(report.n_drafted for report in reports)
+        for one, report, n_before in zip(going, reports, lengths, strict=True):
+            assert report.n_rows == target.widths[-1] == n_rows + report.n_padded
+            check_round(target, one, report, n_before)
+        going = [one for one in going if one.state.finish is None and one.state.failure is None]
+
+
+def check_round(target: ToyTarget, one: Running, report: RoundReport, n_before: int) -> None:
+    state = one.state
+    if state.failure is not None:
+        assert len(report.tokens) == len(report.sources) == 0
+        assert len(state.tokens) == n_before
+        return
+    assert len(report.tokens) >= 1
+    assert tuple(state.tokens[n_before:]) == report.tokens
+    assert state.tokens[len(state.tokens) - len(state.pending) :] == state.pending.tolist()
+    held = [cell.token for cell in target.cells(state.id)]
+    assert held == state.tokens[: len(state.tokens) - len(state.pending)]
+    check_sources(one, report)
+
+
+def check_sources(one: Running, report: RoundReport) -> None:
+    """An emitted token is its drafter's, the first who guessed it, if and only if it was in the verified tree."""
+    tree = tree_of(report.tree_tokens, report.tree_parents, [1.0] * len(report.tree_tokens))
+    verified = {path(tree, node) for node in range(len(tree))}
+    assert len(tree) == report.n_drafted
+    for i, source in enumerate(report.sources):
+        said = report.tokens[: i + 1]
+        owner = next(w.name for w in one.witnesses if w.guessed(said)) if said in verified else ""
+        assert source == owner
+    assert report.n_accepted == sum(1 for source in report.sources if source)
+    assert len(report.path) + 1 == len(report.tokens)
+
+
+def check_end(target: ToyTarget, one: Running) -> None:
+    state, counts = one.state, one.state.counts
+    output = tuple(state.tokens[len(one.asked.prompt) :])
+    assert state.finish == one.plain.finish
+    if state.failure is None:
+        assert output == one.plain.output
+    else:  # what was accepted in the round that failed is lost with it
+        assert output == one.plain.output[: len(output)]
+    assert counts.passes <= len(one.plain.output) + (state.failure is not None)
+    assert counts.n_accepted == sum(counts.accepted_by.values()) <= counts.n_drafted
+    for witness in one.witnesses:
+        witness.end(state.id)
+    target.release(state.id)
+
+
+# -- speculative == plain -----------------------------------------------------------------------------------------
+
+
+@FAST
+@given(st.data(), models(), policies())
+def test_a_batch_of_fast_requests_says_what_each_would_say_plainly(
+    data: st.DataObject, model: ToyModel, policy: Policy
+) -> None:
+    batch = data.draw(BATCHES)
+    longest = max(len(asked.prompt) + asked.max_tokens for asked in batch)
+    target = WatchedTarget(model, data.draw(limits(longest)))
+    running = []
+    for sequence, asked in enumerate(batch):
+        plain = plain_fast(model, asked)
+        running.append(begin(target, sequence, asked, plain, data.draw(drafters(plain))))
+    play(target, policy, running)
+    for one in running:
+        check_end(target, one)
+
+
+@EXACT
+@given(st.data(), models(), policies(), st.sampled_from(WIDTH_CLASSES))
+def test_an_exact_request_is_bitwise_plain_and_stays_inside_its_class(
+    data: st.DataObject, model: ToyModel, policy: Policy, widths: tuple[int, ...]
+) -> None:
+    asked = data.draw(requests(widths))
+    capabilities = data.draw(limits(len(asked.prompt) + asked.max_tokens, widths))
+    plain = plain_exact(model, capabilities, asked)
+    target = WatchedTarget(model, capabilities, rounding=True)
+    one = begin(target, 0, asked, plain, data.draw(drafters(plain)))
+    play(target, policy, [one])
+    assert set(target.widths) <= set(widths)
+    check_end(target, one)
+
+
+def test_an_exact_request_verifies_one_branch_the_likelier_one() -> None:
+    widths = (8,)
+    fork = tree_of([0, TRUTH[0], 5, TRUTH[1]], [-1, -1, 0, 1], [0.4, 0.9, 0.3, 0.8])
+    report, _ = first_round(replace(ASKED, widths=widths), Fixed(fork), policy=Deep(max_nodes=8, max_leaves=4))
+    assert (report.tree_tokens, report.tree_parents) == (TRUTH[:2], (-1, 0))
+    assert (report.n_rows, report.n_padded) == (8, 5)
+    assert report.tokens == TRUTH[:3]
+
+
+def test_the_logits_of_the_exact_test_depend_on_the_width() -> None:
+    # Otherwise the test above could not fail.
+    differing = 0
+    for seed in range(60):
+        model = ToyModel(n_vocab=N_VOCAB, seed=seed, n_levels=2)
+        asked = Asked((1, 2), SamplingSettings(), 20, widths=(4,))
+        capabilities = Capabilities(100, N_VOCAB, 16, 8, 4, True, ((4,),))
+        other = replace(asked, widths=(8,))
+        differing += plain_exact(model, capabilities, asked) != plain_exact(model, capabilities, other)
+    assert differing > 10
+
+
+# -- single rules -------------------------------------------------------------------------------------------------
+
+MODEL = ToyModel(n_vocab=N_VOCAB, seed=3)
+ROOMY = Capabilities(n_ctx=200, n_vocab=N_VOCAB, max_rows=16, max_chunk=16, max_leaves=4, can_rollback=True)
+ASKED = Asked((1, 2, 3), SamplingSettings(), 12)
+TRUTH = plain_fast(MODEL, ASKED).output
+
+
+class Fixed(WildDrafter):
+    """Proposes the same tree every time, as far as the plan allows."""
+
+    def __init__(self, tree: DraftTree, name: str = "fixed") -> None:
+        super().__init__(name, (), N_VOCAB, 0.0, 0)
+        self._tree = tree
+
+    def propose(self, sequence: int, plan: Plan) -> DraftTree:
+        return best_first(self._tree, plan.max_nodes, plan.max_leaves)[0]
+
+
+def guess(*tokens: int, name: str = "fixed") -> Fixed:
+    return Fixed(chain(tokens, [0.9] * len(tokens)), name)
+
+
+def first_round(
+    asked: Asked, *drafters: Drafter, limits: Capabilities = ROOMY, policy: Policy | None = None
+) -> tuple[RoundReport, SequenceState]:
+    target = WatchedTarget(MODEL, limits)
+    one = begin(target, 0, asked, Plain((), None), ())
+    loop = Loop(target, policy or FixedPolicy(max_nodes=8, max_leaves=4), PathVerifier(), clock=lambda: 0.0)
+    return loop.run([Drafting(one.state, drafters)])[0], one.state
+
+
+def test_a_guessed_token_that_ends_the_answer_was_guessed() -> None:
+    report, state = first_round(replace(ASKED, end_tokens=frozenset({TRUTH[2]})), guess(*TRUTH[:5]))
+    n = TRUTH.index(TRUTH[2]) + 1
+    assert report.tokens == TRUTH[:n]
+    assert report.sources == ("fixed",) * n
+    assert (report.n_accepted, len(report.path)) == (n, n - 1)
+    assert (state.finish, state.counts.accepted_by) == (Finish.STOP, {"fixed": n})
+
+
+class Deep(FixedPolicy):
+    """Drafts past every limit that is not the target's."""
+
+    def plan(self, state: SequenceState, drafter: str, capabilities: Capabilities, n_sequences: int) -> Plan:
+        return Plan(self.max_nodes, self.max_leaves)
+
+
+def test_a_guessed_token_at_the_limit_was_guessed() -> None:
+    report, state = first_round(replace(ASKED, max_tokens=3), guess(*TRUTH[:5]), policy=Deep(max_nodes=8))
+    assert (report.tokens, report.sources) == (TRUTH[:3], ("fixed",) * 3)
+    assert state.finish is Finish.LENGTH
+
+
+def test_the_bonus_after_a_wrong_guess_is_the_targets_own() -> None:
+    wrong = (TRUTH[1] + 1) % N_VOCAB
+    report, _ = first_round(ASKED, guess(TRUTH[0], wrong))
+    assert (report.tokens, report.sources) == (TRUTH[:2], ("fixed", ""))
+
+
+def test_a_token_that_two_drafters_guess_is_the_first_ones() -> None:
+    report, _ = first_round(ASKED, guess(TRUTH[0], name="a"), guess(*TRUTH[:2], name="b"))
+    assert report.sources == ("a", "b", "")
+
+
+def test_nothing_is_drafted_that_could_only_be_accepted_past_the_limit() -> None:
+    for max_tokens in (1, 2, 4):
+        report, _ = first_round(replace(ASKED, max_tokens=max_tokens), guess(*TRUTH), policy=FixedPolicy(max_nodes=8))
+        assert report.n_drafted == max_tokens - 1
+        assert report.tokens == TRUTH[:max_tokens]
+
+
+def test_a_target_that_cannot_roll_back_decodes_plainly() -> None:
+    limits = replace(ROOMY, can_rollback=False, max_rows=1)
+    report, _ = first_round(ASKED, guess(*TRUTH), limits=limits)
+    assert (report.n_drafted, report.n_rows, report.tokens) == (0, 1, TRUTH[:1])
+
+
+def test_a_law_without_a_token_to_choose_fails_its_own_sequence_only() -> None:
+    target = WatchedTarget(MODEL, ROOMY)
+    banned = replace(ASKED, sampling=SamplingSettings(banned=tuple(range(N_VOCAB))))
+    good, bad = (begin(target, i, asked, Plain((), None), ()) for i, asked in enumerate((ASKED, banned)))
+    loop = Loop(target, FixedPolicy(), PathVerifier(), clock=lambda: 0.0)
+    reports = loop.run([Drafting(bad.state, ()), Drafting(good.state, ())])
+    assert [report.tokens for report in reports] == [(), TRUTH[:1]]
+    assert isinstance(bad.state.failure, EngineFailure)
+    target.release(bad.state.id)
+    assert loop.run([Drafting(good.state, ())])[0].tokens == TRUTH[1:2]
+    with pytest.raises(EngineFailure, match="no token can be chosen"):
+        loop.run([Drafting(bad.state, ())])
+
+
+def test_seconds_are_the_clocks() -> None:
+    target = WatchedTarget(MODEL, ROOMY)
+    one = begin(target, 0, ASKED, Plain((), None), ())
+    ticks = iter([0.0, 1.0, 3.0, 10.0, 14.0, 30.0])  # round, propose, propose, verify, verify, round
+    report = Loop(target, FixedPolicy(), PathVerifier(), ticks.__next__).run([Drafting(one.state, ())])[0]
+    assert (report.propose_seconds, report.verify_seconds, report.seconds) == (2.0, 4.0, 30.0)

@@ -1,0 +1,124 @@
+"""The exactness tool on a toy model, and what it makes of comparisons that it cannot find there: ties, bugs, damage."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from edgespec.engine import Engine, GenerateOptions
+from edgespec.errors import BadInput
+from edgespec.replay import Run, Verdict
+from tools.asking import Asker, Question
+from tools.exactness import FAILURES, Comparer, Comparison, Journal, Mode, counts, main, table
+from tools.exactness import Result as Found
+
+SAME = Comparison("1", "tales", Mode.EXACT_GREEDY, Found.IDENTICAL, 10, 20, 20, 9, "")
+SETTINGS = {"model": "m"}
+
+
+def invoke(questions: Path, toy: Path, *more: str) -> Result:
+    arguments = ["--prompts", str(questions), "--model", str(toy), "--threads", "1", "--max-tokens", "60", *more]
+    return CliRunner().invoke(main, arguments)
+
+
+def test_drafting_changes_nothing(questions: Path, toy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out.json"
+    result = invoke(questions, toy, "--json", str(out))
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert rows[0] == ["prompts", "identical", "tie", "bug", "mismatch"]
+    assert [row[-5] for row in rows[1:4]] == ["3", "3", "3"]
+    written = json.loads(out.read_text(encoding="utf-8"))
+    assert written["counts"]["exact, greedy"] == {"prompts": 3, "identical": 3, "tie": 0, "bug": 0, "mismatch": 0}
+    assert len(written["comparisons"]) == 9
+    assert any(one["n_passes_drafted"] < one["n_passes_plain"] for one in written["comparisons"])
+
+
+def test_a_rerun_goes_on_where_the_last_one_ended(questions: Path, toy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    assert invoke(questions, toy, "--json", str(out), "--n-prompts", "1").exit_code == 0
+    journal = out.with_suffix(".jsonl")
+    first = journal.read_text(encoding="utf-8")
+    journal.write_text(first + '{"question": "3", "cate', encoding="utf-8")  # a crash in mid-line
+    assert invoke(questions, toy, "--json", str(out)).exit_code == 0
+    lines = journal.read_text(encoding="utf-8")
+    assert lines.startswith(first)
+    assert len(lines.splitlines()) == 1 + 9
+
+
+def test_results_of_other_settings_are_not_mixed_in(questions: Path, toy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    assert invoke(questions, toy, "--json", str(out), "--n-prompts", "1").exit_code == 0
+    result = invoke(questions, toy, "--json", str(out), "--max-tokens", "61")
+    assert result.exit_code == BadInput.exit_code
+    assert "other settings" in result.stderr
+
+
+@pytest.mark.parametrize("found", [Found.BUG, Found.MISMATCH])
+def test_a_failure_in_the_results_is_exit_code_1(questions: Path, toy: Path, tmp_path: Path, found: Found) -> None:
+    out = tmp_path / "out.json"
+    assert invoke(questions, toy, "--json", str(out)).exit_code == 0
+    journal = out.with_suffix(".jsonl")
+    lines = journal.read_text(encoding="utf-8").splitlines()
+    lines[-1] = json.dumps({**json.loads(lines[-1]), "result": found.value, "detail": "at token 3"})
+    journal.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    result = invoke(questions, toy, "--json", str(out))
+    assert result.exit_code == 1
+    assert "at token 3" in result.stdout
+
+
+def two_answers(engine: Engine, mode: Mode) -> tuple[Run, Run]:
+    """Of different questions, as if drafting had changed the text."""
+    asker = Asker(engine)
+    options = GenerateOptions(sampling=mode.sampling, max_tokens=8, exact=mode.exact)
+    one, other = (asker.ask(asker.tokens(text), options)[0] for text in ("the dog", "no"))
+    assert one.token_ids != other.token_ids
+    return one, replace(other, prompt=one.prompt)
+
+
+@pytest.mark.parametrize("mode", [Mode.EXACT_GREEDY, Mode.EXACT_WARM])
+def test_exact_answers_that_differ_are_a_mismatch(engine: Engine, mode: Mode) -> None:
+    plain, drafted = two_answers(engine, mode)
+    with Comparer(engine, 8) as comparer:
+        found, detail = comparer.judge(mode, plain, drafted)
+        assert comparer.judge(mode, plain, plain) == (Found.IDENTICAL, "")
+    assert found is Found.MISMATCH
+    assert detail.startswith("token ")
+
+
+def test_fast_answers_that_no_width_explains_are_a_bug(engine: Engine) -> None:
+    plain, drafted = two_answers(engine, Mode.FAST_GREEDY)
+    with Comparer(engine, 8) as comparer:
+        found, detail = comparer.judge(Mode.FAST_GREEDY, plain, drafted)
+    assert found is Found.BUG
+    assert detail.startswith("bug at token ")
+
+
+def test_every_verdict_of_the_replay_has_a_result_and_a_tie_is_no_failure() -> None:
+    assert {Found(verdict.value) for verdict in Verdict} == {Found.TIE, Found.BUG}
+    assert set(FAILURES) == {Found.BUG, Found.MISMATCH}
+
+
+def test_the_journal_keeps_every_comparison_as_it_comes(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    one = replace(SAME, detail="caf\u00e9 \u2028", result=Found.TIE)
+    Journal(path, SETTINGS).add(one)
+    Journal(path, SETTINGS).add(SAME)
+    journal = Journal(path, SETTINGS)
+    assert journal.comparisons == [one, SAME]
+    assert journal.missing([Question("1", "tales", "x")]) == [
+        (Question("1", "tales", "x"), Mode.EXACT_WARM),
+        (Question("1", "tales", "x"), Mode.FAST_GREEDY),
+    ]
+
+
+def test_counts_and_table() -> None:
+    bug = replace(SAME, question="7", mode=Mode.FAST_GREEDY, result=Found.BUG, detail="bug at token 2")
+    assert counts([SAME, bug])["fast, greedy"] == {"prompts": 1, "identical": 0, "tie": 0, "bug": 1, "mismatch": 0}
+    lines = table([SAME, bug]).splitlines()
+    assert lines[3].split() == ["fast,", "greedy", "1", "0", "0", "1", "0"]
+    assert lines[4] == "7 (tales, fast, greedy): bug at token 2"

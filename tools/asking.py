@@ -1,0 +1,91 @@
+"""Chat questions from a Spec-Bench file, asked of an engine with every round recorded. Used by the measuring tools.
+
+Contract: every question is a conversation of its own in the model's chat template, so nothing is cached between two.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
+from pathlib import Path
+
+import click
+
+from edgespec.engine import Engine, GenerateOptions
+from edgespec.errors import BadInput, EdgeSpecError
+from edgespec.events import Completion, RoundReport
+from edgespec.replay import Run
+from edgespec.text.template import Message, load_template
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    id: str
+    category: str
+    text: str
+
+
+def load_questions(path: Path, n: int) -> list[Question]:
+    """The first `n`, taken in turn from every category. Raises BadInput for a file that is not lines of questions.
+
+    Each line is a JSON object with `question_id`, `category` and `turns`, of which the first is asked.
+    """
+    by_category: dict[str, list[Question]] = {}
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                question = _question(path, number, line)
+                by_category.setdefault(question.category, []).append(question)
+    in_turn = chain.from_iterable(zip_longest(*by_category.values()))
+    return [question for question in in_turn if question is not None][:n]
+
+
+def _question(path: Path, number: int, line: str) -> Question:
+    try:
+        raw = json.loads(line)
+        return Question(str(raw["question_id"]), str(raw["category"]), str(raw["turns"][0]))
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise BadInput(
+            f"line {number} of {path}", repr(error), "give a file of JSON lines with question_id, category and turns"
+        ) from error
+
+
+class Asker:
+    """One engine with its model's own chat template."""
+
+    def __init__(self, engine: Engine) -> None:
+        vocab = engine.vocab
+        self.engine = engine
+        self._template = load_template(None, engine.header.chat_template, vocab.bos_text, vocab.eos_text)
+
+    def tokens(self, question: str) -> list[int]:
+        segments = self._template.render_segments([Message("user", question)], True, self.engine.encoder.specials)
+        return self.engine.encoder.encode(segments)
+
+    def ask(self, prompt: list[int], options: GenerateOptions) -> tuple[Run, Completion]:
+        """Wait for the answer; its rounds are in the run. Raises the engine's errors. Ctrl-C stops the wait."""
+        rounds: list[RoundReport] = []
+        options = replace(options, stop=(*options.stop, *self._template.stops))
+        answer = self.engine.submit(self.engine.new_sequence(), False, prompt, options, on_round=rounds.append)
+        with answer:
+            completion = answer.completion()
+        return Run(tuple(prompt), tuple(rounds), completion.token_ids), completion
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """An error of the engine becomes its sentence on stderr and its exit code; Ctrl-C becomes 130."""
+    try:
+        yield
+    except EdgeSpecError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("stopped", err=True)
+        sys.exit(INTERRUPTED)
