@@ -43,10 +43,10 @@ def load_config() -> dict[str, dict[str, Scalar]]:
     """`config.toml`: one table per command, keys as the long options with underscores. {} when there is no file."""
     path = config_dir() / "config.toml"
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors on Windows put a mark in front
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"cannot read the configuration {path}", str(error), "mend or remove the file") from error
     return {command: _table(path, command, table) for command, table in raw.items()}
 

@@ -40,13 +40,13 @@ class Records:
             raw = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             self.damaged = True
             return {}
         if not isinstance(raw, dict) or raw.get("format") != FORMAT or not isinstance(raw.get("entries"), dict):
             self.damaged = True
             return {}
-        return {str(key): str(value) for key, value in raw["entries"].items()}
+        return {key: value for key, value in raw["entries"].items() if isinstance(value, str)}
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgespec.backend.toy import ToyModel, ToyTarget
+from edgespec.events import RoundReport
 from edgespec.replay import Difference, Method, Run, Verdict, explain
 from edgespec.spec.law import Law, SamplingSettings
-from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Rows, Target, VerifyRequest
+from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Plan, Rows, Target, VerifyRequest
 from edgespec.spec.tree import depths
+from edgespec.spec.verify import PathVerifier
 from tests.planted import Forger, LostCell, OffByOne, StaleCell, Wrapped, answer
 
 N_VOCAB = 12
@@ -229,21 +231,39 @@ def test_padded_plain_rounds_are_replayed_at_their_padded_width() -> None:
     assert {(one.verdict, one.drafted_width) for one in differences} == {(Verdict.TIE, 5)}
 
 
-def test_rounds_of_an_exact_answer_with_several_pending_tokens_are_replayed() -> None:
-    target = WidthNoise(toy(near_ties(3)))
-    plain = answer(target, GREEDY, PROMPT, N_OUTPUT)
-    drafted = answer(
-        target,
-        GREEDY,
-        PROMPT,
-        N_OUTPUT,
-        (Forger(plain.token_ids, N_VOCAB, 3, branches=True),),
-        widths=tuple(range(1, 17)),
-    )
-    assert max(one.n_pending for one in drafted.rounds) > 1
-    found = explain(target, GREEDY, plain, drafted)
-    assert found is not None
-    assert found.verdict is Verdict.TIE
+def canonical_answer(target: Target, forger: Forger) -> Run:
+    """Accepted side branches are handed back as pending tokens and read again in the next pass."""
+    target.extend(0, np.array(PROMPT[:4], np.int32))
+    target.extend(0, np.array(PROMPT[4:8], np.int32))
+    target.extend(0, np.array(PROMPT[8:-1], np.int32))
+    tokens, pending, rounds = list(PROMPT), np.array(PROMPT[-1:], np.int32), []
+    while len(tokens) < len(PROMPT) + N_OUTPUT:
+        tree = forger.propose(0, Plan(8, 4))
+        n_rows = len(pending) + len(tree)
+        rows = target.verify([VerifyRequest(0, pending, tree, canonical=True)], n_rows)[0]
+        commit = PathVerifier().walk(tree, rows, GREEDY, tokens, N_OUTPUT, frozenset())
+        emitted, path = tuple(commit.tokens.tolist()), tuple(commit.path.tolist())
+        shape = (tuple(tree.tokens.tolist()), tuple(tree.parents.tolist()))
+        rounds.append(RoundReport(n_rows, 0, len(tree), 0, emitted, (), 0.0, 0.0, 0.0, len(pending), *shape, path))
+        tokens += emitted
+        forger.observe(0, commit, rows, np.arange(len(tree), dtype=np.int32))
+        pending = target.commit(0, commit)
+    target.release(0)
+    return Run(PROMPT, tuple(rounds), tuple(tokens[len(PROMPT) :]))
+
+
+def test_rounds_with_several_pending_tokens_are_replayed() -> None:
+    found, n_pending = [], []
+    for seed in range(8):
+        target = RememberingNoise(toy(near_ties(seed)))
+        plain = answer(target, GREEDY, PROMPT, N_OUTPUT)
+        drafted = canonical_answer(target, Forger(plain.token_ids, N_VOCAB, seed, branches=True))
+        n_pending += [one.n_pending for one in drafted.rounds]
+        found.append(explain(target, GREEDY, plain, drafted))
+    assert max(n_pending) > 1
+    differences = [one for one in found if one is not None]
+    assert differences
+    assert {one.verdict for one in differences} == {Verdict.TIE}
 
 
 def test_the_first_difference_and_its_round_are_named() -> None:

@@ -86,8 +86,11 @@ class Timer:
         self._max_tokens = max_tokens
 
     def prediction(self, question: Question) -> str:
-        """The model's own answer, damaged the same way every time."""
-        text = self._ask(question, False, "").text
+        """The model's own plain answer, damaged the same way every time.
+
+        In exact mode, so that it is what passes of several rows say; a tie of rounding would make another text of it.
+        """
+        text = self._ask(question, True, "").text
         return damaged(text, random.Random(f"{SEED} {question.id}"))
 
     def time(self, question: Question, prediction: str, exact: bool, n_repeats: int) -> Answers:

@@ -88,10 +88,8 @@ class LlamaSettings:
         return replace(self, n_gpu_layers=0, flash_attention=chosen)
 
     def windowed(self) -> LlamaSettings:
-        """A small cache for sliding-window layers. It grows with every id, so there are few: six chains or three trees
-        of two leaves at a time.
-        """
-        return replace(self, swa_full=False, max_sequences=3, max_leaves=2)
+        """A small cache for sliding-window layers. It grows with every id, so every sequence gets one: chains only."""
+        return replace(self, swa_full=False, max_leaves=1)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)

@@ -80,9 +80,9 @@ class Answer:
     def cancel(self) -> None:
         self.cancel_token.cancel()
 
-    def wait(self) -> None:
-        """Until the answer is over, in whatever way."""
-        self._over.wait()
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Until the answer is over, in whatever way; False if it is not over in time."""
+        return self._over.wait(timeout_seconds)
 
     @property
     def failed(self) -> bool:

@@ -67,11 +67,13 @@ class Opened:
         return best_class(self.target.capabilities.width_classes)
 
     def _classes(self, notify: Notify) -> Classes:
-        if not self.target.capabilities.can_rollback:
+        # In a small window cache rejected drafts leave traces in the last bits, so there exact answers are plain ones.
+        if not self.target.capabilities.can_rollback or self.target.windowed:
             return PLAIN_ONLY
         records = Records(cache_dir() / "widths.json")
-        # Kernels are chosen by the shape of a pass; how long a context may become is no part of it.
-        settings = replace(self.target.settings, n_ctx=N_TEXT).to_json()
+        # Kernels are chosen by the shape of a pass, so a longer context changes nothing; a shorter one is probed less.
+        n_ctx = min(N_TEXT, self.target.settings.n_ctx)
+        settings = replace(self.target.settings, n_ctx=n_ctx).to_json()
         key = "|".join([model_fingerprint(self.header.path), self._library, machine.describe(), settings])
         known = decode_classes(records.get(key) or "")
         if records.damaged:

@@ -125,6 +125,7 @@ class Worker:
                 self._waiting.append(message)
             elif isinstance(message, int):
                 self._forgotten.add(message)
+                self._forget()
 
     def _step(self) -> None:
         """One admission, one chunk, one round."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,15 @@ from edgespec.engine import GenerateOptions
 from tools.make_toy_model import SHAPES, Kind, write_toy_model
 
 Invoke = Callable[..., Result]
+
+
+class PressesCtrlC(io.StringIO):
+    """Standard output that brings Ctrl-C with every text that comes while somebody minds it."""
+
+    def write(self, text: str) -> int:
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # else it would end the test run
+            signal.raise_signal(signal.SIGINT)
+        return super().write(text)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import io
-import signal
 from pathlib import Path
 
 import pytest
@@ -15,19 +13,10 @@ from edgespec.cli.prompt import PipedMessages, TerminalPrompt
 from edgespec.cli.session import Session
 from edgespec.engine import GenerateOptions
 from edgespec.events import Finish
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, PressesCtrlC
 
 GREEDY = ("--temperature", "0", "--max-tokens", "12")
 ENTER, CTRL_C, CTRL_D = "\r", "\x03", "\x04"
-
-
-class PressesCtrlC(io.StringIO):
-    """Standard output that brings Ctrl-C with every text but the line end after an answer."""
-
-    def write(self, text: str) -> int:
-        if text != "\n":
-            signal.raise_signal(signal.SIGINT)
-        return super().write(text)
 
 
 def talk_by_keys(session: Session, keys: str) -> None:

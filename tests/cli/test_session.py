@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import io
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +11,7 @@ from edgespec.errors import BadInput, ContextOverflow, CorruptModel, ModelNotFou
 from edgespec.events import Finish
 from edgespec.spec.law import SamplingSettings
 from edgespec.text.template import Message
-
-
-class PressesCtrlC(io.StringIO):
-    """Standard output that brings Ctrl-C with its first text."""
-
-    def write(self, text: str) -> int:
-        if not self.getvalue():
-            signal.raise_signal(signal.SIGINT)
-        return super().write(text)
+from tests.cli.conftest import PressesCtrlC
 
 
 def roles(session: Session) -> list[str]:

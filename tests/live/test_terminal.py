@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -30,9 +31,10 @@ class Terminal:
         self._tmux = [tmux, "-L", f"edgespec-{uuid4().hex[:12]}", "-f", "/dev/null"]
 
     def run(self, *command: str, environment: dict[str, str]) -> None:
-        """Start the command in a fresh window, in place of the last one."""
+        """Start the command in a fresh window. A shell prints its exit code; tmux itself loses it now and then."""
         settings = [part for name, value in environment.items() for part in ("-e", f"{name}={value}")]
-        self._do("new-session", "-d", "-x", "100", "-y", "40", *settings, *command, ";", "set", "remain-on-exit", "on")
+        shell = ("sh", "-c", 'trap : INT; "$@"; echo "[exit $?]"; exec cat', "sh")
+        self._do("new-session", "-d", "-x", "100", "-y", "40", *settings, *shell, *command)
 
     def type(self, line: str) -> None:
         self._do("send-keys", "-l", line)
@@ -48,19 +50,16 @@ class Terminal:
 
     @property
     def exit_code(self) -> int | None:
-        """None while the program runs; negative when a signal ended it."""
-        facts = self._do("display-message", "-p", "#{pane_dead},#{pane_dead_status},#{pane_dead_signal}").strip()
-        dead, status, signal = facts.split(",")
-        if dead != "1" or not status + signal:
-            return None
-        return int(status) if status else -int(signal)
+        """None while the program runs."""
+        ended = re.search(r"^\[exit (\d+)\]$", self.screen, re.MULTILINE)
+        return int(ended[1]) if ended else None
 
     def wait(self, condition: Callable[[str], bool]) -> str:
         """The screen, as soon as the condition holds for it."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not condition(screen := self.screen):
             assert time.monotonic() < deadline, f"waited in vain; the screen:\n{screen}"
-            assert self.exit_code is None, f"the program ended with {self.exit_code}; the screen:\n{screen}"
+            assert self.exit_code is None, f"the program has ended; the screen:\n{screen}"
             time.sleep(POLL_SECONDS)
         return screen
 
@@ -68,14 +67,15 @@ class Terminal:
         return self.wait(lambda screen: text in screen)
 
     def wait_for_end(self) -> int:
+        """The exit code."""
         deadline = time.monotonic() + DEADLINE_SECONDS
-        while self.exit_code is None:
+        while (exit_code := self.exit_code) is None:
             assert time.monotonic() < deadline, f"it does not end; the screen:\n{self.screen}"
             time.sleep(POLL_SECONDS)
-        return self.exit_code
+        return exit_code
 
     def close(self) -> None:
-        subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False)  # it may have ended already
+        self._do("kill-server")
 
     def _do(self, *arguments: str) -> str:
         return subprocess.run([*self._tmux, *arguments], capture_output=True, text=True, check=True).stdout
@@ -112,13 +112,20 @@ class Chat:
 
 
 @pytest.fixture
-def terminal() -> Iterator[Terminal]:
-    one = Terminal()
-    yield one
-    one.close()
+def open_terminal() -> Iterator[Callable[[], Terminal]]:
+    opened: list[Terminal] = []
+
+    def open_one() -> Terminal:
+        opened.append(Terminal())
+        return opened[-1]
+
+    yield open_one
+    for terminal in opened:
+        terminal.close()
 
 
-def test_a_session(terminal: Terminal, starter_model: Path, tmp_path: Path) -> None:
+def test_a_session(open_terminal: Callable[[], Terminal], starter_model: Path, tmp_path: Path) -> None:
+    terminal = open_terminal()
     chat = Chat(terminal, starter_model, tmp_path)
     assert "context 4096 · 1 thread" in terminal.screen
 
@@ -162,7 +169,8 @@ def test_a_session(terminal: Terminal, starter_model: Path, tmp_path: Path) -> N
     assert "Traceback" not in terminal.screen
 
 
-def test_the_prompt(terminal: Terminal, starter_model: Path, tmp_path: Path) -> None:
+def test_the_prompt(open_terminal: Callable[[], Terminal], starter_model: Path, tmp_path: Path) -> None:
+    terminal = open_terminal()
     Chat(terminal, starter_model, tmp_path)
     terminal.type("/stats")
     terminal.wait_for("answers  0")
@@ -172,15 +180,15 @@ def test_the_prompt(terminal: Terminal, starter_model: Path, tmp_path: Path) -> 
     terminal.wait_for("> half\nCtrl-D or /exit leaves")
     terminal.press("C-d")
     assert terminal.wait_for_end() == 0
-    terminal.close()
 
     # What was typed is there again in the next session.
-    Chat(terminal, starter_model, tmp_path)
+    later = open_terminal()
+    Chat(later, starter_model, tmp_path)
 
     def goes_back(screen: str) -> bool:
-        terminal.press("Up")  # again, since the history is read in the background
+        later.press("Up")  # again, since the history is read in the background
         return "> /stats" in screen
 
-    terminal.wait(goes_back)
-    terminal.press("C-c", "C-d")
-    assert terminal.wait_for_end() == 0
+    later.wait(goes_back)
+    later.press("C-c", "C-d")
+    assert later.wait_for_end() == 0

@@ -31,7 +31,7 @@ from tests.spec.wild_drafters import WildDrafter, Witness
 
 N_VOCAB = 7
 WIDTH_CLASSES = ((2, 4, 8, 16), (1, 2, 3, 4, 5, 6), (3, 5, 11), (4,), (1,), (2, 16))
-FAST = settings(max_examples=1200, suppress_health_check=[HealthCheck.too_slow])
+FAST = settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 EXACT = settings(max_examples=800, suppress_health_check=[HealthCheck.too_slow])
 
 

@@ -70,10 +70,6 @@ class Sequences:
             if needed > len(one.ids):
                 self.cells.attach(one, self._take(needed - len(one.ids), n_ids, locked))
 
-    def trim(self, name: SequenceId) -> None:
-        """Leave the sequence its principal id only."""
-        self.pool.give_back(self.cells.detach(self._known[name]))
-
     def release(self, name: SequenceId) -> None:
         """Forget a sequence, known or not."""
         one = self._known.pop(name, None)

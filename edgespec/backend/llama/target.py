@@ -50,6 +50,8 @@ class LlamaTarget:
     """`edgespec.spec.ports.Target` over one model and one context. It owns both, also when its construction fails;
     close it to free them. A closed target raises EngineFailure.
 
+    n_swa: tokens of the model's sliding window, 0 without one. windowed: the cache of such layers is a ring that holds
+    little more than the window; where it starts anew, rejected rows shift the cells of what follows, and its last bits.
     parent: another target whose model, and whose `interrupt`, this one shares; it is closed before its parent.
     """
 
@@ -60,8 +62,10 @@ class LlamaTarget:
         self.generation = 0
         pointer = model.pointer
         self.n_swa = int(llama_cpp.llama_model_n_swa(pointer))
+        self.windowed = self.n_swa > 0 and not settings.swa_full
         self._can_rollback = can_roll_back(pointer)
-        max_leaves = settings.max_leaves if self._can_rollback else 1
+        # The ring never reuses a cell that several ids name, and a tree needs every cell of its text to have them all.
+        max_leaves = settings.max_leaves if self._can_rollback and not self.windowed else 1
         self._n_ids = settings.max_sequences * max_leaves
         n_rows = settings.max_rows if self._can_rollback else min(settings.max_rows, self._n_ids)
         self._limits = PassLimits(n_rows, max_leaves, self._can_rollback)
@@ -184,9 +188,6 @@ class LlamaTarget:
         del self._placed[sequence]
         n_kept = n_in_line(path) if placed.request.canonical else len(path)
         self._keep(self._sequences[sequence], placed, path[:n_kept])
-        # A sliding-window cache never reuses a cell that several ids name.
-        if self.n_swa and not self.settings.swa_full:
-            self._sequences.trim(sequence)
         return commit.tokens[n_kept:]
 
     def _keep(self, cached: CachedSequence, placed: Placed, path: list[int]) -> None:

@@ -1,0 +1,144 @@
+"""The engine as programs use it, over the toy; with a real file in test_opening and in the command line's tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import edgespec
+from edgespec.backend.toy import ToyModel
+from edgespec.engine import CancelToken, DraftChoice, Engine, GenerateOptions
+from edgespec.engine.sockets import Model
+from edgespec.errors import BadInput, ContextOverflow, CorruptModel, EngineFailure, ModelNotFound
+from edgespec.events import Finish, Notice, RoundReport
+from edgespec.spec.law import SamplingSettings
+from edgespec.spec.policy import FixedPolicy
+from edgespec.spec.ports import Capabilities
+from tests.engine.toy_engine import EngineTarget, ToyOpened, answered, done, engine_over, plain_answer
+from tests.spec.plain_decoding import Asked, plain_fast
+from tests.text.toy_vocab import ToyVocabulary
+
+VOCAB = ToyVocabulary()
+# Few tokens are possible anywhere, so that texts repeat themselves and lookup finds what to copy.
+MODEL = ToyModel(n_vocab=VOCAB.n_vocab, order=1, masked=0.98, seed=2)
+LIMITS = Capabilities(n_ctx=256, n_vocab=VOCAB.n_vocab, max_rows=16, max_chunk=32, max_leaves=4, can_rollback=True)
+ENDLESS = SamplingSettings(banned=tuple(VOCAB.end_tokens))
+OPTIONS = GenerateOptions(ENDLESS, max_tokens=60)
+PROMPT = [VOCAB.bos or 0, *VOCAB.tokenize("the prompt")]
+
+
+def target_of() -> EngineTarget:
+    return EngineTarget(MODEL, LIMITS)
+
+
+def test_a_toy_is_a_model_to_the_engine() -> None:
+    model: Model = ToyOpened(target_of())
+    with Engine(model, "toy", [Notice("code", "message")]) as engine:
+        assert (engine.name, engine.settings.n_ctx, engine.header.architecture) == ("toy", 256, "toy")
+        assert engine.notices == [Notice("code", "message")]
+
+
+def test_a_text_is_gone_on_with_as_it_stands() -> None:
+    plain = plain_fast(MODEL, Asked(tuple(PROMPT), ENDLESS, 60, VOCAB.end_tokens))
+    with engine_over(target_of()) as engine:
+        for draft in DraftChoice:
+            completion = done(engine.complete("the prompt", replace(OPTIONS, draft=draft)))
+            assert answered(completion) == plain_answer(VOCAB, plain)
+            assert (completion.timings.draft_n_accepted > 0) is (draft is not DraftChoice.OFF)
+            assert completion.timings.drafter == ("" if draft is DraftChoice.OFF else "lookup")
+        assert completion.usage.prompt_tokens == len(PROMPT)
+
+
+def test_a_completion_keeps_no_cache() -> None:
+    target = target_of()
+    with engine_over(target) as engine:
+        for _ in range(2):
+            assert done(engine.complete("the prompt", OPTIONS)).timings.cached_prompt_tokens == 0
+        done(engine.complete("x", OPTIONS))
+        assert target.live() == set()
+
+
+def test_a_kept_sequence_goes_on_where_it_was() -> None:
+    with engine_over(target_of()) as engine:
+        sequence = engine.new_sequence()
+        assert engine.new_sequence() != sequence
+        first = done(engine.submit(sequence, True, PROMPT, OPTIONS))
+        prompt = [*PROMPT, *first.token_ids, *VOCAB.tokenize("more")]
+        second = done(engine.submit(sequence, True, prompt, OPTIONS))
+        assert second.timings.cached_prompt_tokens == len(PROMPT) + 59
+        engine.release(sequence)
+        assert done(engine.submit(sequence, True, PROMPT, OPTIONS)).timings.cached_prompt_tokens == 0
+
+
+def test_a_prediction_that_comes_true_saves_passes() -> None:
+    with engine_over(target_of()) as engine:
+        plain = done(engine.complete("the prompt", replace(OPTIONS, draft=DraftChoice.OFF)))
+        guessed = done(engine.complete("the prompt", replace(OPTIONS, draft=DraftChoice.OFF, prediction=plain.text)))
+    assert answered(guessed) == answered(plain)
+    assert "given" in guessed.timings.drafter
+    assert guessed.timings.passes < plain.timings.passes
+
+
+def test_the_policy_is_the_callers() -> None:
+    rounds: list[RoundReport] = []
+    with engine_over(target_of(), policy=FixedPolicy(max_nodes=2)) as engine:
+        done(engine.submit(engine.new_sequence(), False, PROMPT, OPTIONS, on_round=rounds.append))
+    assert max(report.n_drafted for report in rounds) == 2
+
+
+def test_notices_come_with_the_answer() -> None:
+    notice = Notice("code", "message")
+    with engine_over(target_of()) as engine:
+        completion = done(engine.submit(engine.new_sequence(), False, PROMPT, OPTIONS, notices=(notice,)))
+    assert completion.notices == (notice,)
+
+
+def test_a_token_may_be_cancelled_before() -> None:
+    token = CancelToken()
+    token.cancel()
+    with engine_over(target_of()) as engine:
+        assert done(engine.complete("the prompt", OPTIONS, cancel=token)).finish is Finish.CANCELLED
+
+
+@pytest.mark.parametrize("n_over", [0, 1, 1000])
+def test_a_prompt_that_cannot_fit_is_refused_at_once(n_over: int) -> None:
+    with engine_over(target_of()) as engine:
+        with pytest.raises(ContextOverflow, match=f"a prompt of {256 + n_over} tokens"):
+            engine.complete("x" * (255 + n_over), OPTIONS)
+        completion = done(engine.complete("x" * 254, OPTIONS))
+    assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (255, 1)
+    assert completion.finish is Finish.LENGTH
+
+
+def test_what_the_model_cannot_take_is_refused_at_once() -> None:
+    with engine_over(target_of()) as engine:
+        for prompt in ([], [VOCAB.n_vocab], [-1]):
+            with pytest.raises(BadInput):
+                engine.submit(engine.new_sequence(), False, prompt, OPTIONS)
+        with pytest.raises(BadInput, match="the vocabulary ends at"):
+            engine.complete("x", GenerateOptions(SamplingSettings(banned=(10**6,))))
+
+
+def test_a_closed_engine_refuses() -> None:
+    engine = Engine(ToyOpened(target_of()), "toy", [])
+    answer = engine.complete("the prompt", replace(OPTIONS, max_tokens=10**6))
+    engine.close()
+    engine.close()
+    with pytest.raises(EngineFailure, match="the engine was closed"):
+        done(answer)
+    with pytest.raises(EngineFailure, match="has been closed"):
+        engine.complete("the prompt", OPTIONS)
+    engine.release(0)
+
+
+def test_a_model_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGESPEC_HOME", str(tmp_path))
+    monkeypatch.setenv("EDGESPEC_OFFLINE", "1")
+    with pytest.raises(ModelNotFound):
+        edgespec.Engine.open(tmp_path / "missing.gguf")
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF and nothing more")
+    with pytest.raises(CorruptModel):
+        edgespec.Engine.open(broken)

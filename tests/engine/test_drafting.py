@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgespec.draft.guard import GuardedDrafter
+from edgespec.engine.answer import Answer, CancelToken
+from edgespec.engine.drafting import Drafters
+from edgespec.engine.job import Request
+from edgespec.engine.options import DraftChoice, GenerateOptions
+from edgespec.events import Notice
+from edgespec.spec.ports import Drafter, Plan
+from tests.draft.fake import NoRows, commit_of
+from tests.text.toy_vocab import ToyVocabulary
+
+VOCAB = ToyVocabulary()
+
+
+def drafters_of(options: GenerateOptions, drafters: Drafters, notices: list[Notice]) -> tuple[Drafter, ...]:
+    return drafters.for_request(Request(0, False, [1], options, Answer(CancelToken())), notices.append)
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (GenerateOptions(), ["lookup"]),
+        (GenerateOptions(draft=DraftChoice.LOOKUP), ["lookup"]),
+        (GenerateOptions(draft=DraftChoice.OFF), []),
+        (GenerateOptions(prediction="said before"), ["given", "lookup"]),
+        (GenerateOptions(prediction="said before", draft=DraftChoice.OFF), ["given"]),
+    ],
+)
+def test_who_guesses(options: GenerateOptions, names: list[str]) -> None:
+    made = drafters_of(options, Drafters(VOCAB, lambda: 0.0), [])
+    assert [one.name for one in made] == names
+    assert all(isinstance(one, GuardedDrafter) for one in made)
+
+
+def test_a_prediction_is_drafted_from() -> None:
+    (given,) = drafters_of(GenerateOptions(prediction="abc", draft=DraftChoice.OFF), Drafters(VOCAB, lambda: 0.0), [])
+    given.begin(0, np.array([1], np.int32))
+    assert given.propose(0, Plan(8)).tokens.tolist() == [*b"abc"]
+
+
+def test_what_lookup_learns_serves_the_next_request() -> None:
+    drafters = Drafters(VOCAB, lambda: 0.0)
+    survival: list[float] = []
+    for _ in range(2):
+        (lookup,) = drafters_of(GenerateOptions(), drafters, [])
+        lookup.begin(0, np.array([1, 2, 3, 4, 5, 1, 2, 3], np.int32))
+        for _ in range(20):
+            tree = lookup.propose(0, Plan(1))
+            survival.append(float(tree.survival[0]))
+            lookup.observe(0, commit_of(tree.tokens.tolist()), NoRows(), np.array([0], np.int32))
+        lookup.end(0)
+    assert survival[20] > survival[0]  # copies were right twenty times
+
+
+def test_trouble_is_told_and_costs_no_answer() -> None:
+    notices: list[Notice] = []
+    (lookup,) = drafters_of(GenerateOptions(), Drafters(VOCAB, lambda: 0.0), notices)
+    assert len(lookup.propose(5, Plan(8))) == 0  # never begun: a defect of the caller
+    assert [notice.code for notice in notices] == ["draft-raised"]

@@ -1,0 +1,171 @@
+"""Opening a real file, with a toy model that is written in a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgespec.backend.settings import LlamaSettings
+from edgespec.engine import Engine, GenerateOptions
+from edgespec.engine.opening import (
+    PLAIN_ONLY,
+    Opened,
+    cache_shape,
+    decode_classes,
+    encode_classes,
+    fitting_settings,
+    no_rollback,
+    open_model,
+    require_language_model,
+    wanted_settings,
+)
+from edgespec.engine.options import EngineOptions
+from edgespec.engine.sockets import Model
+from edgespec.errors import EngineFailure, NotEnoughMemory, UnsupportedModel
+from edgespec.events import Notice
+from edgespec.library.memory import estimate
+from tests.engine.toy_engine import done, header
+from tools.make_toy_model import Kind, write_toy_model
+
+OPTIONS = EngineOptions(ctx_size=512, threads=1, gpu_layers=0)
+# A model with sliding windows in which five blocks of six do not see the whole text.
+WINDOWED = replace(
+    header(),
+    architecture="gemma3",
+    block_count=6,
+    head_counts_kv=(8,),
+    key_length=128,
+    value_length=128,
+    sliding_window=512,
+    n_vocab=1000,
+    tensor_bytes=1 << 20,
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def _isolated(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGESPEC_HOME", str(home))
+    monkeypatch.setenv("EDGESPEC_OFFLINE", "1")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_toy_model(tmp_path_factory.mktemp("models") / "toy.gguf")
+
+
+@pytest.fixture
+def opened(toy: Path) -> Iterator[Opened]:
+    one = open_model(toy, OPTIONS, lambda _: None)
+    with closing(one.target):
+        yield one
+
+
+def test_what_is_opened_is_a_model_to_the_engine(toy: Path) -> None:
+    parts: list[float] = []
+
+    def progress(part: float) -> bool:
+        parts.append(part)
+        return True
+
+    model: Model = open_model(toy, OPTIONS, lambda _: None, progress)
+    with Engine(model, "toy", []) as engine:
+        assert (engine.settings.n_ctx, engine.settings.n_threads) == (512, 1)
+        completion = done(engine.complete("the river", GenerateOptions(max_tokens=5)))
+    assert completion.usage.completion_tokens == 5
+    assert parts == sorted(parts)
+    assert parts[-1] == 1.0
+
+
+def test_giving_up_while_loading(toy: Path) -> None:
+    with pytest.raises(EngineFailure):
+        open_model(toy, OPTIONS, lambda _: None, lambda _: False)
+
+
+def test_widths_are_measured_once_and_remembered(opened: Opened, home: Path, toy: Path) -> None:
+    notices: list[Notice] = []
+    widths = opened.width_class(notices.append)
+    assert widths
+    assert opened.width_class(notices.append) == widths
+    assert [notice.code for notice in notices] == ["probing-widths"]
+    again = open_model(toy, OPTIONS, lambda _: None)
+    with closing(again.target):
+        assert again.width_class(notices.append) == widths
+        assert len(notices) == 1
+    (home / "cache" / "widths.json").write_text("{ damaged")
+    with closing(open_model(toy, OPTIONS, lambda _: None).target) as target:
+        third = Opened(opened.header, target, opened.vocab, "other library")
+        assert third.width_class(notices.append) == widths
+        assert [notice.code for notice in notices[1:]] == ["records-rebuilt", "probing-widths"]
+
+
+def test_a_short_context_is_probed_for_itself(toy: Path) -> None:
+    # It can compare less, so what it finds must not be taken for what a long one would find.
+    notices: list[Notice] = []
+    for n_ctx in (300, 200, 300):
+        opened = open_model(toy, replace(OPTIONS, ctx_size=n_ctx), lambda _: None)
+        with closing(opened.target):
+            opened.width_class(notices.append)
+    assert [notice.code for notice in notices] == ["probing-widths"] * 2
+
+
+def test_a_model_that_cannot_roll_back_is_decoded_plainly_and_says_so(tmp_path: Path) -> None:
+    notices: list[Notice] = []
+    opened = open_model(write_toy_model(tmp_path / "mamba.gguf", Kind.MAMBA), OPTIONS, notices.append)
+    with closing(opened.target):
+        assert opened.width_class(notices.append) == (1,)
+    assert notices == [no_rollback("mamba")]
+
+
+def test_what_is_wanted_follows_the_options_and_the_model() -> None:
+    model = replace(header(), context_length=2048)
+    wanted = wanted_settings(model, EngineOptions(ctx_size=4096, threads=3))
+    assert (wanted.n_ctx, wanted.n_threads, wanted.n_gpu_layers) == (2048, 3, 0)
+    assert wanted_settings(header(), EngineOptions(ctx_size=4096)).n_ctx == 4096  # the file states no limit
+    assert wanted_settings(model, EngineOptions(gpu_layers=-1)).n_gpu_layers == -1
+    assert wanted_settings(model, EngineOptions()).n_threads >= 1
+
+
+def test_other_things_that_gguf_files_hold() -> None:
+    require_language_model(header())
+    with pytest.raises(UnsupportedModel, match="of the kind 'adapter'"):
+        require_language_model(replace(header(), kind="adapter"))
+
+
+def test_a_small_window_cache_where_the_full_one_does_not_fit() -> None:
+    notices: list[Notice] = []
+    wanted = LlamaSettings(n_ctx=32768)
+    full = estimate(WINDOWED, cache_shape(WINDOWED, wanted)).total_bytes(wanted.n_ctx)
+    small = estimate(WINDOWED, cache_shape(WINDOWED, wanted.windowed())).total_bytes(wanted.n_ctx)
+    assert small < full
+    assert fitting_settings(WINDOWED, wanted, 2 * full, notices.append) == wanted
+    assert notices == []
+    assert fitting_settings(WINDOWED, wanted, full, notices.append) == wanted.windowed()
+    assert [notice.code for notice in notices] == ["windowed-cache"]
+    with pytest.raises(NotEnoughMemory):
+        fitting_settings(WINDOWED, wanted, small, notices.append)
+
+
+def test_without_windows_there_is_no_smaller_cache() -> None:
+    model, wanted = replace(WINDOWED, sliding_window=0), LlamaSettings(n_ctx=32768)
+    full = estimate(model, cache_shape(model, wanted)).total_bytes(wanted.n_ctx)
+    with pytest.raises(NotEnoughMemory):
+        fitting_settings(model, wanted, full, lambda _: None)
+
+
+@pytest.mark.parametrize("classes", [PLAIN_ONLY, ((2, 4, 8), (1,)), ((1, 2), (3,), (4, 16))])
+def test_classes_are_remembered_as_text(classes: tuple[tuple[int, ...], ...]) -> None:
+    assert decode_classes(encode_classes(classes)) == classes
+
+
+@pytest.mark.parametrize("text", ["", "x", "1,", "1;;2", "0", "-1,2", "1 2"])
+def test_text_that_is_no_classes(text: str) -> None:
+    assert decode_classes(text) == ()

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from edgespec.engine.options import DEFAULT_MAX_TOKENS, DraftChoice, EngineOptions, GenerateOptions
+from edgespec.errors import BadInput
+
+
+def test_what_is_not_chosen() -> None:
+    options = GenerateOptions()
+    assert (options.max_tokens, options.stop, options.exact) == (DEFAULT_MAX_TOKENS, (), False)
+    assert (options.draft, options.prediction, options.sampling.temperature) == (DraftChoice.AUTO, "", 0.0)
+    assert (EngineOptions().ctx_size, EngineOptions().threads, EngineOptions().gpu_layers) == (4096, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("--ctx-size 63", lambda: EngineOptions(ctx_size=63)),
+        ("--threads 0", lambda: EngineOptions(threads=0)),
+        ("--gpu-layers -2", lambda: EngineOptions(gpu_layers=-2)),
+        ("--max-tokens 0", lambda: GenerateOptions(max_tokens=0)),
+        ("stop string ''", lambda: GenerateOptions(stop=("a", ""))),
+    ],
+)
+def test_values_that_cannot_work_are_named(name: str, make: type) -> None:
+    with pytest.raises(BadInput) as caught:
+        make()
+    assert caught.value.what == name
+
+
+def test_the_least_that_works() -> None:
+    EngineOptions(ctx_size=64, threads=1, gpu_layers=-1)
+    GenerateOptions(max_tokens=1, stop=("a",))
+
+
+def test_choices_are_spelled_as_on_the_command_line() -> None:
+    assert [choice.value for choice in DraftChoice] == ["auto", "off", "lookup"]
