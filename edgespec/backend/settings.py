@@ -14,6 +14,8 @@ from edgespec.errors import BadInput
 MAX_IDS = 256
 MAX_THREADS = 512
 MAX_CELLS = 1 << 30
+# llama.cpp hands out cells in such multiples, whatever it is asked for.
+CELL_ROUNDING = 256
 
 
 class FlashAttention(str, Enum):
@@ -76,6 +78,17 @@ class LlamaSettings:
         """Sequence ids of llama.cpp: each leaf of a tree needs one while it is verified."""
         return self.max_sequences * self.max_leaves
 
+    @property
+    def n_cells(self) -> int:
+        """Cells of a cache that sees everything: a verify pass has room beyond the context."""
+        return _round_up(self.n_ctx + self.max_rows)
+
+    def window_cells(self, n_swa: int) -> int:
+        """Cells of a cache for a sliding window of `n_swa` tokens: all, or a window per id and room for one pass."""
+        if self.swa_full:
+            return self.n_cells
+        return _round_up(min(self.n_cells, n_swa * self.n_ids + max(self.prefill_chunk, self.max_rows)))
+
     def on_gpu(self) -> LlamaSettings:
         """Every layer offloaded; flash attention left to the library, which knows what the device can do."""
         return replace(self, n_gpu_layers=-1, flash_attention=FlashAttention.AUTO)
@@ -100,6 +113,10 @@ class LlamaSettings:
         raw["flash_attention"] = FlashAttention(raw["flash_attention"])
         raw["kv_type"] = KvType(raw["kv_type"])
         return cls(**raw)
+
+
+def _round_up(n_cells: int) -> int:
+    return -(-n_cells // CELL_ROUNDING) * CELL_ROUNDING
 
 
 def _within(name: str, value: int, least: int, most: int) -> None:

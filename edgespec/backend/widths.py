@@ -21,7 +21,7 @@ Clock = Callable[[], float]
 
 PROBE_SEQUENCE = -1
 # A probe is made once per model, build, machine and settings, in front of a user who waits for an answer.
-BUDGET_SECONDS = 20.0
+BUDGET_SECONDS = 30.0
 # Tokens read before the first passes are timed.
 N_TIMED = 32
 

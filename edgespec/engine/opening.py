@@ -165,8 +165,7 @@ def fitting_settings(header: GgufHeader, wanted: LlamaSettings, available_bytes:
 
 def cache_shape(header: GgufHeader, settings: LlamaSettings) -> CacheShape:
     """The cache that llama.cpp will make: a windowed block gets one window per sequence id and room for one pass."""
-    n_pass = max(settings.prefill_chunk, settings.max_rows)
-    window_cells = 0 if settings.swa_full else header.sliding_window * settings.n_ids + n_pass
+    window_cells = 0 if settings.swa_full else settings.window_cells(header.sliding_window)
     return CacheShape(settings.max_rows, window_cells, settings.kv_type.bytes_per_value)
 
 

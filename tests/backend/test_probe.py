@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from edgespec.errors import EngineFailure
 from edgespec.events import Notice
 from edgespec.records import Records
 from tests.backend.conftest import SETTINGS, Toys
+from tools.make_toy_model import Kind
 
 SAFE = replace(SETTINGS, extra_buffers=False)
 ABORT = "import os; os.abort()"
@@ -169,8 +171,6 @@ def test_a_refusal_is_not_remembered(model: Path, records: Records) -> None:
 
 
 def test_a_verdict_belongs_to_model_build_and_settings(model: Path, toys: Toys, records: Records) -> None:
-    from tools.make_toy_model import Kind
-
     children = always(WORK)
     prove(model, SETTINGS, records, children)
     prove(model, SETTINGS, records, children, library="build 2")
@@ -213,16 +213,16 @@ def test_processes_that_write_at_the_same_time_do_not_damage_the_records(records
     )
     writers = [subprocess.Popen([sys.executable, "-c", program, str(records.path), name]) for name in "ab"]
     while any(writer.poll() is None for writer in writers):
-        reader = Records(records.path)
-        reader.get("a-0")
-        assert not reader.damaged
+        # Windows refuses to open a file that is being replaced.
+        with suppress(FileNotFoundError, PermissionError):
+            json.loads(records.path.read_text(encoding="utf-8"))
     assert [writer.wait() for writer in writers] == [0, 0]
     stored = json.loads(records.path.read_text(encoding="utf-8"))
     assert set(stored["entries"].values()) == {"works"}
     assert list(records.path.parent.iterdir()) == [records.path]
 
 
-def test_a_fingerprint_is_of_the_content(model: Path, toys: Toys, tmp_path: Path) -> None:
+def test_a_fingerprint_is_of_the_content(model: Path, tmp_path: Path) -> None:
     moved = tmp_path / "moved.gguf"
     moved.write_bytes(model.read_bytes())
     assert model_fingerprint(moved) == model_fingerprint(model)

@@ -82,6 +82,17 @@ def test_ids_are_counted() -> None:
     assert LlamaSettings(max_sequences=32).n_ids == 256
 
 
+@pytest.mark.parametrize(("n_ctx", "n_cells"), [(1, 256), (224, 256), (225, 512), (4096, 4352)])
+def test_cells_come_in_multiples_and_hold_a_pass_beyond_the_context(n_ctx: int, n_cells: int) -> None:
+    assert replace(PLAIN, n_ctx=n_ctx).n_cells == n_cells
+    assert replace(PLAIN, n_ctx=n_ctx).window_cells(512) == n_cells
+
+
+@pytest.mark.parametrize(("n_swa", "n_cells"), [(1, 512), (32, 512), (512, 2304), (1024, 4352), (4096, 4352)])
+def test_a_small_window_cache_holds_a_window_for_each_id(n_swa: int, n_cells: int) -> None:
+    assert PLAIN.windowed().window_cells(n_swa) == n_cells
+
+
 def test_a_small_window_cache_has_few_ids() -> None:
     small = PLAIN.windowed()
     assert (small.swa_full, small.max_leaves, small.n_ids) == (False, 1, PLAIN.max_sequences)

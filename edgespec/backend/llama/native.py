@@ -27,9 +27,6 @@ KV_TYPE = {
 }
 Progress = Callable[[float], bool]
 
-# Cells are handed out in multiples of 256; asking for less would be rounded up by the library anyway.
-CELL_ROUNDING = 256
-
 
 def library_fingerprint() -> str:
     """Tells builds of libllama apart: version, CPU features it was built for, size and time of its files."""
@@ -136,7 +133,7 @@ def new_context(
     ring = log()
     ring.forget()
     params = llama_cpp.llama_context_default_params()
-    params.n_ctx = round_up(settings.n_ctx + settings.max_rows, CELL_ROUNDING)
+    params.n_ctx = settings.n_cells
     params.n_batch = max(settings.prefill_chunk, settings.max_rows)
     params.n_ubatch = params.n_batch
     params.n_seq_max = n_seq_max
@@ -165,10 +162,6 @@ def _context_error(settings: LlamaSettings, reason: str) -> Exception:
     if _speaks_of_memory(reason.lower()):
         return NotEnoughMemory(what, reason, "take a smaller --ctx-size")
     return EngineFailure(what, reason, "see 'edgespec doctor'")
-
-
-def round_up(n: int, step: int) -> int:
-    return -(-n // step) * step
 
 
 class AbortFlag:

@@ -268,11 +268,6 @@ def test_the_library_is_told_apart() -> None:
     assert isinstance(native.supports_gpu(), bool)
 
 
-@pytest.mark.parametrize(("n", "step", "rounded"), [(0, 256, 0), (1, 256, 256), (256, 256, 256), (257, 256, 512)])
-def test_cells_are_rounded_up(n: int, step: int, rounded: int) -> None:
-    assert native.round_up(n, step) == rounded
-
-
 def test_a_loaded_model_hands_out_what_it_owns(toys: Toys) -> None:
     model = load_model(toys.path(), SETTINGS)
     assert isinstance(model, LoadedModel)

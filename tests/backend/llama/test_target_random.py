@@ -26,7 +26,7 @@ from tests.backend.llama.driving import (
 from tools.make_toy_model import Format, Kind
 
 WIDTH = 16
-N_ROUNDS = 40
+N_ROUNDS = 30
 # A window of 32 tokens, so that rounds run far beyond it and a small cache is written over several times.
 CASES = {
     "llama": (Kind.LLAMA, SETTINGS),
