@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -45,23 +46,28 @@ def chat(
     options = generate_options(answer_flags)
 
     from edgespec.cli.commands import suggestions
-    from edgespec.cli.opening import open_model
+    from edgespec.cli.keyboard import Keyboard
+    from edgespec.cli.opening import OpenedModel, find_model, load_model
     from edgespec.cli.prompt import message_source
     from edgespec.cli.screen import Screen
     from edgespec.cli.session import Session
     from edgespec.config import data_dir
 
-    screen = Screen(choose_look(color))
-    opened = open_model(model, model_flags, screen)
-    with opened.engine:
-        conversation = opened.engine.conversation(system or "", template)
-        session = Session(opened, conversation, options, screen, lambda name: open_model(name, model_flags, screen))
-        session.explain_template(template)
-        source = message_source(suggestions, data_dir() / "history")
-        try:
-            talk(session, source)
-        finally:
-            session.close()
+    screen, keyboard = Screen(choose_look(color)), Keyboard()
+
+    def open_other(name: str) -> OpenedModel:
+        with keyboard.asking():
+            found = find_model(name, model_flags, screen)
+        return load_model(found, model_flags, screen)
+
+    found = find_model(model, model_flags, screen)
+    with keyboard.holding_keys():
+        opened = load_model(found, model_flags, screen)
+        with opened.engine:  # closed again by the session, which may have another one by then
+            session = Session(opened, opened.engine.conversation(system or "", template), options, screen, open_other)
+            session.explain_template(template)
+            with closing(session):
+                talk(session, message_source(suggestions, data_dir() / "history"))
 
 
 def talk(session: Session, source: MessageSource) -> None:

@@ -16,6 +16,7 @@ from edgespec.cli.options import ModelFlags, engine_options
 from edgespec.cli.screen import Screen
 from edgespec.engine import Engine
 from edgespec.errors import EdgeSpecError
+from edgespec.library.resolve import ResolvedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,19 @@ class OpenedModel:
 
 
 def open_model(model: str | None, flags: ModelFlags, screen: Screen) -> OpenedModel:
-    """Raises the EdgeSpecErrors of finding, fetching and loading, and KeyboardInterrupt; nothing stays loaded then."""
+    """Find and load. Raises EdgeSpecErrors and KeyboardInterrupt; nothing stays loaded then."""
+    return load_model(find_model(model, flags, screen), flags, screen)
+
+
+def find_model(model: str | None, flags: ModelFlags, screen: Screen) -> ResolvedModel:
+    """Fetched if need be, after a question about its licence if it asks for one. Raises the library's errors and BadInput."""
+    engine_options(flags)  # values that cannot be are said before anything is downloaded
+    return ensure_model(model, offline=flags.offline, console=screen.console)
+
+
+def load_model(found: ResolvedModel, flags: ModelFlags, screen: Screen) -> OpenedModel:
+    """Raises the engine's errors, and KeyboardInterrupt; nothing stays loaded then."""
     options = engine_options(flags)
-    found = ensure_model(model, offline=flags.offline, console=screen.console)
     with screen.console.status(f"loading {found.name}") as status:
         loading = Loading(status, found.name)
         with loading.holding_ctrl_c():

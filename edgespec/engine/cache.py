@@ -18,9 +18,8 @@ MAX_SEQUENCES = 4
 
 @dataclass(slots=True)
 class Cached:
-    """n_exact: of the tokens, how many an exact answer may go on from.
-
-    Those were read as a prompt or written by exact answers; what fast answers leave depends on the widths they ran at.
+    """n_exact: of the tokens, how many were read by exact requests. An exact answer goes on from these only: what fast
+    ones leave depends on the widths they ran at and on who ran beside them.
     """
 
     tokens: list[int]
@@ -36,14 +35,19 @@ class CacheBook:
         self._told: set[SequenceId] = set()
 
     def reserve(self, request: Request, running: list[Request]) -> bool:
-        """Whether the request fits beside those that run; idle caches are dropped to make room."""
+        """Whether the request may start beside those that run; idle caches are dropped to make room.
+
+        An exact one has the cache to itself: other cells between its own change the order of summation, and so the
+        last bits.
+        """
         n_ctx = self._target.capabilities.n_ctx
         busy = {one.sequence for one in running}
         needed = sum(self._extent(one, n_ctx) for one in (request, *running))
-        if running and (needed > n_ctx or request.sequence in busy or len(running) >= MAX_SEQUENCES):
+        alone = request.options.exact or any(one.options.exact for one in running)
+        if running and (alone or needed > n_ctx or request.sequence in busy or len(running) >= MAX_SEQUENCES):
             return False
         idle = [s for s in self._cached if s not in busy and s != request.sequence]
-        while idle and (needed + self._n_cells(idle) > n_ctx or len(idle) + len(running) >= MAX_SEQUENCES):
+        while idle and (alone or needed + self._n_cells(idle) > n_ctx or len(idle) + len(running) >= MAX_SEQUENCES):
             self.release(idle.pop(0))
         return True
 
@@ -70,11 +74,10 @@ class CacheBook:
         keeper = "sliding window" if self._target.capabilities.can_rollback else "running state"
         return Notice("reread", f"the model's {keeper} cannot go back {n_back} tokens: reading all again")
 
-    def read(self, sequence: SequenceId, tokens: list[int]) -> None:
-        """These are in the cache now; what is new of them was read as a prompt."""
-        before = self._cached[sequence]
-        n_exact = len(tokens) if before.n_exact == len(before.tokens) else before.n_exact
-        self._cached[sequence] = Cached(tokens, n_exact)
+    def read(self, request: Request, n_read: int) -> None:
+        """So many tokens of the prompt are in the cache now."""
+        n_exact = n_read if request.options.exact else self._cached[request.sequence].n_exact
+        self._cached[request.sequence] = Cached(request.prompt[:n_read], n_exact)
 
     def settle(self, job: Job) -> None:
         """After an answer, bring the cache to what plain decoding would have left: all tokens but the last."""

@@ -174,7 +174,7 @@ class Worker:
         if end > job.n_read:
             self._extend(job, prompt[job.n_read : end])
             job.n_read = end
-            self._cache.read(job.request.sequence, prompt[:end])
+            self._cache.read(job.request, end)
         if job.n_read == len(prompt) - 1:
             self._begin_decoding(job)
 
@@ -204,13 +204,11 @@ class Worker:
     # -- decoding -----------------------------------------------------------------------------------------------
 
     def _round(self) -> None:
-        """One round for every request: the fast ones share passes, each exact one runs alone."""
+        """One round for every request. They share passes; an exact one is alone here (see CacheBook.reserve)."""
         ready = [job for job in self._jobs if not job.prefilling]
-        fast = [job for job in ready if not job.exact]
         n_rows = self._target.capabilities.max_rows
-        shared = [fast[i : i + n_rows] for i in range(0, len(fast), n_rows)]
-        for batch in [*shared, *([job] for job in ready if job.exact)]:
-            self._run_batch(batch)
+        for start in range(0, len(ready), n_rows):
+            self._run_batch(ready[start : start + n_rows])
 
     def _run_batch(self, batch: list[Job]) -> None:
         try:

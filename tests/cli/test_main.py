@@ -99,7 +99,7 @@ def test_an_architecture_that_llama_cpp_does_not_know(invoke: Invoke, tmp_path: 
 
 
 def test_too_little_memory(invoke: Invoke, boundless_toy: Path) -> None:
-    exit_code, sentence = one_error(invoke, "run", boundless_toy, "hello", "--ctx-size", 2**31 - 1024)
+    exit_code, sentence = one_error(invoke, "run", boundless_toy, "hello", "--ctx-size", 2**30)
     assert exit_code == 6
     assert "--ctx-size" in sentence
 

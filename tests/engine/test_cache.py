@@ -40,7 +40,7 @@ class Book:
         new = one.prompt[kept:-1]
         if new:
             self.target.extend(one.sequence, np.array(new, np.int32))
-            self.book.read(one.sequence, one.prompt[:-1])
+            self.book.read(one, len(one.prompt) - 1)
         return kept
 
     def answer(self, one: Request, *said: int) -> None:
@@ -72,27 +72,34 @@ def test_after_an_answer_all_but_its_last_token_is_cached() -> None:
     assert book.read(request(1, [1, 2, 3, 4, 5, 6, 7])) == 5
 
 
-def test_an_exact_answer_goes_on_only_from_what_exact_answers_and_prompts_left() -> None:
+def test_an_exact_answer_goes_on_only_from_what_exact_ones_left() -> None:
     book = Book()
     one = request(1, [1, 2, 3])
     book.read(one)
-    book.answer(one, 4, 5, 6)  # fast: what 4 and 5 left depends on the widths of their passes
+    book.answer(one, 4, 5, 6)
     two = request(1, [1, 2, 3, 4, 5, 6, 7], EXACT)
-    assert book.read(two) == 2
+    assert book.read(two) == 0
     book.answer(two, 0, 1)
     three = request(1, [1, 2, 3, 4, 5, 6, 7, 0, 1, 2], EXACT)
     assert book.read(three) == 8
     book.answer(three, 5)
-    assert book.read(request(1, [1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 5, 5])) == 10
+    four = request(1, [1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 5, 5])
+    assert book.read(four) == 10  # a fast one takes what there is
+    book.answer(four, 6, 6)
+    assert book.read(request(1, [1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 5, 5, 6], EXACT)) == 10
+    book.read(request(1, [1, 2, 3, 3, 3]))
+    assert book.read(request(1, [1, 2, 3, 3, 3, 3], EXACT)) == 3
 
 
-def test_what_is_read_after_a_fast_answer_is_of_no_use_to_an_exact_one() -> None:
+def test_an_exact_request_has_the_cache_to_itself() -> None:
     book = Book()
-    one = request(1, [1, 2, 3])
-    book.read(one)
-    book.answer(one, 4, 5)
-    book.read(request(1, [1, 2, 3, 4, 5, 6, 7]))  # a prompt, but behind fast cells
-    assert book.read(request(1, [1, 2, 3, 4, 5, 6, 7, 0], EXACT)) == 2
+    idle(book, 3, 3)
+    fast, exact = request(8, [1, 2]), request(9, [1, 2], EXACT)
+    assert not book.book.reserve(exact, [fast])
+    assert not book.book.reserve(fast, [exact])
+    assert book.target.live() == {1, 2}
+    assert book.book.reserve(request(2, [1, 1], EXACT), [])
+    assert book.target.live() == {2}
 
 
 def test_a_window_that_cannot_go_back_is_told_once() -> None:

@@ -175,6 +175,12 @@ def test_an_answer_that_is_complete_is_not_cancelled_any_more() -> None:
     assert job.finish is Finish.LENGTH
 
 
+def test_a_cancel_at_the_last_token_comes_too_late() -> None:
+    job = job_of(2, answer=Answer(CancelToken(), {Piece("b", (1,), ""): False}.get))
+    absorb(job, [0, 1])
+    assert (job.cancelled, job.finish) == (True, Finish.LENGTH)
+
+
 def test_a_failed_state_raises() -> None:
     job = job_of(9)
     job.decoding.failure = EngineFailure("what", "why", "remedy")

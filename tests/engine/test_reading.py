@@ -62,3 +62,10 @@ def test_the_same_text_from_other_tokens_counts_as_taken_back() -> None:
     reading.add("a ", encoded("a "), "the", LETTERS)
     reading.add("a the b ", encoded("a the b "), "x", [*b"x"])  # "the" was read as one token
     assert reading.tokens_of(trusted("a the c")) == encoded("a the c")
+
+
+def test_the_same_tokens_from_another_text_count_as_taken_back() -> None:
+    reading = Reading(PromptEncoder(VOCAB))
+    reading.add("a ", [1, 2], "b", [3])
+    reading.add("xyz ", [1, 2, 3, 4], "c", [5])
+    assert reading.tokens_of(trusted("xyzq")) == encoded("xyzq")

@@ -101,7 +101,7 @@ class Chat:
 
     def answer_to(self, question: str) -> str:
         self.n_answers += 1
-        screen = self.terminal.wait(lambda screen: screen.count(" tok/s ") == self.n_answers)
+        screen = self.terminal.wait(lambda screen: screen.count(" tok/s ") >= self.n_answers)
         answer, _, _ = screen.rpartition(f"> {question}\n")[2].partition(" tok/s ")
         return answer.rpartition("\n")[0]
 
@@ -146,6 +146,16 @@ def test_a_session(open_terminal: Callable[[], Terminal], starter_model: Path, t
     terminal.type("/set max_tokens 30")
     assert chat.ask("Say hello.")
 
+    # What is typed while an answer comes waits for its end, and is not printed into it.
+    terminal.type("What is the capital of Italy?")
+    terminal.type("What is the capital of Spain?")
+    chat.answer_to("What is the capital of Italy?")
+    chat.answer_to("What is the capital of Spain?")
+
+    terminal.type("/undo")
+    terminal.wait_for("took back: What is the capital of Spain?")
+    terminal.type("/undo")
+    terminal.wait_for("took back: What is the capital of Italy?")
     terminal.type("/undo")
     terminal.wait_for("took back: Say hello.")
 

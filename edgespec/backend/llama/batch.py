@@ -48,25 +48,27 @@ class Batch:
         """Append consecutive tokens of one path, all carrying the same ids."""
         start, stop = self.n, self.n + len(tokens)
         self._token[start:stop] = tokens
-        self._position[start:stop] = np.arange(position, position + len(tokens), dtype=np.int32)
+        self._position[start:stop] = range(position, position + len(tokens))
         self._n_ids[start:stop] = len(ids)
         self._ids[start:stop, : len(ids)] = ids
         self._output[start:stop] = output
         self.n = stop
 
-    def add(self, token: int, position: int, ids: Seq[int]) -> None:
-        """Append one tree node, with an output."""
-        i = self.n
-        self._token[i] = token
-        self._position[i] = position
-        self._n_ids[i] = len(ids)
-        self._ids[i, : len(ids)] = ids
-        self._output[i] = 1
-        self.n = i + 1
+    def add_nodes(self, tokens: IntArray, positions: Seq[int], ids: Seq[Seq[int]]) -> None:
+        """Append the nodes of a tree, each with its own ids and an output."""
+        start, stop = self.n, self.n + len(tokens)
+        self._token[start:stop] = tokens
+        self._position[start:stop] = positions
+        self._n_ids[start:stop] = [len(own) for own in ids]
+        for row, own in enumerate(ids, start):
+            self._ids[row, : len(own)] = own
+        self._output[start:stop] = 1
+        self.n = stop
 
     def highest_token(self) -> int:
         """The highest token id; a negative one counts as beyond every vocabulary."""
-        return int(self._token[: self.n].view(np.uint32).max(initial=0))
+        tokens: list[int] = self._token[: self.n].tolist()
+        return max(tokens, default=0) if min(tokens, default=0) >= 0 else 1 << 31
 
     def struct(self) -> llama_cpp.llama_batch:
         self._struct.n_tokens = self.n

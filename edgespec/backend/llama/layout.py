@@ -50,7 +50,8 @@ def check_path(tree: DraftTree, path: Seq[int], tokens: npt.NDArray[np.int32]) -
     if len(tokens) != len(path) + 1:
         raise ValueError(f"{len(tokens)} tokens for a path of {len(path)} nodes")
     parent = -1
+    parents, known = tree.parents.tolist(), tree.tokens.tolist()
     for node, token in zip(path, tokens.tolist(), strict=False):
-        if not 0 <= node < len(tree) or tree.parents[node] != parent or tree.tokens[node] != token:
+        if not 0 <= node < len(known) or parents[node] != parent or known[node] != token:
             raise ValueError(f"the path {list(path)} with tokens {tokens.tolist()} does not lie in the tree")
         parent = node

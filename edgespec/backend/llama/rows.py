@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING
 
-from edgespec.errors import StaleRows
+import llama_cpp
+import numpy as np
+
+from edgespec.backend.llama.log import log
+from edgespec.errors import EngineFailure, StaleRows
 from edgespec.spec.ports import FloatArray
 
 if TYPE_CHECKING:
     from edgespec.backend.llama.target import LlamaTarget
 
 
+class Logits:
+    """Where a context keeps its logits. Asking for single rows costs a call into the library each, and a new array."""
+
+    def __init__(self, context: llama_cpp.llama_context_p, max_rows: int, n_vocab: int) -> None:
+        self._context = context
+        self._max_rows = max_rows
+        self._n_vocab = n_vocab
+        self._address = 0
+        self._rows: FloatArray = np.empty((0, n_vocab), np.float32)
+
+    def rows(self) -> FloatArray:
+        """float32[max_rows, n_vocab], a read-only view: the latest pass, whose every row has an output, lies at its
+        head. What lies beyond the pass must not be read. Raises EngineFailure when there are no logits.
+        """
+        pointer = llama_cpp.llama_get_logits(self._context)
+        if not pointer:
+            raise EngineFailure("cannot read the logits", log().reason(), "see 'edgespec doctor'")
+        address = ctypes.addressof(pointer.contents)
+        if address != self._address:  # it moves only when it has to grow
+            buffer = (ctypes.c_float * (self._max_rows * self._n_vocab)).from_address(address)
+            flat = np.frombuffer(memoryview(buffer).toreadonly(), np.float32)
+            self._rows = flat.reshape(self._max_rows, self._n_vocab)
+            self._address = address
+        return self._rows
+
+
 class LlamaRows:
     """ports.Rows of one request: `n_rows` rows of the latest pass from `first_row` on."""
 
-    def __init__(self, target: LlamaTarget, first_row: int, n_rows: int) -> None:
+    def __init__(self, target: LlamaTarget, logits: Logits, first_row: int, n_rows: int) -> None:
         self._target = target
+        self._logits = logits
+        self._found: FloatArray | None = None
         self._first_row = first_row
         self._n_rows = n_rows
         self._generation = target.generation
@@ -26,4 +59,7 @@ class LlamaRows:
             raise StaleRows("these logits belong to an earlier pass of the target")
         if not 0 <= row < self._n_rows:
             raise ValueError(f"row {row} of {self._n_rows}")
-        return self._target.row(self._first_row + row)
+        if self._found is None:
+            self._found = self._logits.rows()
+        found: FloatArray = self._found[self._first_row + row]
+        return found

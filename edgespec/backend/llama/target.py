@@ -7,7 +7,6 @@ return codes become errors. Used from one thread; only `interrupt` may be called
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 
@@ -20,12 +19,12 @@ from edgespec.backend.llama.cells import CachedSequence, Cells
 from edgespec.backend.llama.layout import check_path, n_in_line, n_leaves, node_ids
 from edgespec.backend.llama.limits import PassLimits, require
 from edgespec.backend.llama.log import log
-from edgespec.backend.llama.rows import LlamaRows
+from edgespec.backend.llama.rows import LlamaRows, Logits
 from edgespec.backend.llama.sequences import Sequences
 from edgespec.backend.llama.support import can_roll_back
 from edgespec.backend.settings import LlamaSettings
 from edgespec.errors import ContextOverflow, EdgeSpecError, EngineFailure
-from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Rows, SequenceId, VerifyRequest
+from edgespec.spec.ports import Capabilities, Commit, IntArray, Rows, SequenceId, VerifyRequest
 from edgespec.spec.tree import DraftTree, depths, is_chain
 
 # What llama_decode returns when the abort callback ended the pass; below -1 it broke off while computing.
@@ -70,16 +69,23 @@ class LlamaTarget:
         n_rows = settings.max_rows if self._can_rollback else min(settings.max_rows, self._n_ids)
         self._limits = PassLimits(n_rows, max_leaves, self._can_rollback)
         self._n_vocab = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(pointer)))
-        self._row_type = ctypes.c_float * self._n_vocab
         self._model = model
         self._owns_model = parent is None
         self._abort: native.AbortFlag = parent._abort if parent else native.AbortFlag()
         self._context = self._new_context()
+        self._logits = Logits(self._context, n_rows, self._n_vocab)
         self._cells = Cells(self._context)
         self._batch = Batch(max(settings.prefill_chunk, settings.max_rows), max_leaves)
         self._sequences = Sequences(self._cells, self._n_ids)
         self._placed: dict[SequenceId, Placed] = {}
-        self._width_classes: tuple[tuple[int, ...], ...] = ()
+        self._capabilities = Capabilities(
+            n_ctx=settings.n_ctx,
+            n_vocab=self._n_vocab,
+            max_rows=n_rows,
+            max_chunk=settings.prefill_chunk,
+            max_leaves=max_leaves,
+            can_rollback=self._can_rollback,
+        )
 
     def _new_context(self) -> llama_cpp.llama_context_p:
         # A running state that broke off in mid-pass is lost, so there an interrupt takes effect between passes.
@@ -95,19 +101,14 @@ class LlamaTarget:
     @property
     def capabilities(self) -> Capabilities:
         """`max_leaves` is what every open sequence can have at the same time."""
-        return Capabilities(
-            n_ctx=self.settings.n_ctx,
-            n_vocab=self._n_vocab,
-            max_rows=self._limits.max_rows,
-            max_chunk=self.settings.prefill_chunk,
-            max_leaves=max(1, min(self._limits.max_leaves, self._n_ids // max(1, len(self._sequences)))),
-            can_rollback=self._can_rollback,
-            width_classes=self._width_classes,
-        )
+        max_leaves = max(1, min(self._limits.max_leaves, self._n_ids // max(1, len(self._sequences))))
+        if max_leaves != self._capabilities.max_leaves:  # asked for in every round, so made anew only when it changes
+            self._capabilities = replace(self._capabilities, max_leaves=max_leaves)
+        return self._capabilities
 
     def set_width_classes(self, classes: tuple[tuple[int, ...], ...]) -> None:
         """Take over what a probe found; see `edgespec.backend.widths`."""
-        self._width_classes = classes
+        self._capabilities = replace(self._capabilities, width_classes=classes)
 
     def set_threads(self, n: int) -> None:
         self._require_open()
@@ -150,7 +151,7 @@ class LlamaTarget:
         ]
         self._decode([self._sequences[request.sequence] for request in requests])
         self._placed.update({one.request.sequence: one for one in placed})
-        return [LlamaRows(self, one.first_row, 1 + len(one.request.tree)) for one in placed]
+        return [LlamaRows(self, self._logits, one.first_row, 1 + len(one.request.tree)) for one in placed]
 
     def _place(self, request: VerifyRequest, n_padding: int) -> Placed:
         """Write one request into the batch."""
@@ -167,9 +168,12 @@ class LlamaTarget:
         return Placed(request, first, chain, ids)
 
     def _place_tree(self, cached: CachedSequence, tree: DraftTree, start: int) -> list[list[int]]:
-        ids = node_ids(tree.parents.tolist(), cached.ids)
-        for token, depth, own in zip(tree.tokens.tolist(), depths(tree).tolist(), ids, strict=True):
-            self._batch.add(token, start + depth - 1, own)
+        parents: list[int] = tree.parents.tolist()
+        ids = node_ids(parents, cached.ids)
+        positions: list[int] = []
+        for parent in parents:
+            positions.append(start if parent < 0 else positions[parent] + 1)
+        self._batch.add_nodes(tree.tokens, positions, ids)
         return ids
 
     def _place_padding(self, cached: CachedSequence, request: VerifyRequest, n: int, ids: list[list[int]]) -> None:
@@ -251,15 +255,6 @@ class LlamaTarget:
             self._model.free()
 
     # -- inside -------------------------------------------------------------------------------------------------
-
-    def row(self, batch_row: int) -> FloatArray:
-        """float32[n_vocab], a read-only view into libllama's buffer."""
-        pointer = llama_cpp.llama_get_logits_ith(self._context, batch_row)
-        if not pointer:
-            raise EngineFailure(f"cannot read row {batch_row}", log().reason(), "see 'edgespec doctor'")
-        buffer = self._row_type.from_address(ctypes.addressof(pointer.contents))
-        row: FloatArray = np.frombuffer(memoryview(buffer).toreadonly(), np.float32)
-        return row
 
     def _require_open(self) -> None:
         if self._context is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from edgespec.backend.llama.target import Interrupted
+from edgespec.backend.llama.target import Interrupted, LlamaTarget
 from edgespec.spec.ports import VerifyRequest
 from edgespec.spec.tree import EMPTY
 from tests.backend.conftest import OpenTarget, Toys
@@ -101,3 +103,33 @@ def test_an_interrupt_takes_effect_between_passes(kind: Kind, toys: Toys, open_t
     target.resume()
     assert target.length(0) == 40
     assert same(verify(target, [9])[0], verify(fresh, [9])[0])
+
+
+def test_an_interrupt_in_the_middle_of_a_pass_loses_nothing(kind: Kind, toys: Toys, open_target: OpenTarget) -> None:
+    """Another thread, while a long chunk is being read; several times, for it may hit the gap between two passes."""
+    target, fresh = open_target(toys.path(kind)), open_target(toys.path(kind))
+    chunk = text_of(2, 256)
+    for _ in range(4):
+        reading = threading.Event()
+        other = threading.Thread(target=lambda event=reading: event.wait() and target.interrupt())
+        other.start()
+        n_read = read_until_interrupted(target, chunk, reading)
+        other.join()
+        target.resume()
+        assert target.length(0) == n_read
+        read(fresh, (chunk * 4)[:n_read], chunk=256)
+        assert same(verify(target, [9])[0], verify(fresh, [9])[0])
+        for one in (target, fresh):
+            one.release(0)
+
+
+def read_until_interrupted(target: LlamaTarget, chunk: list[int], reading: threading.Event) -> int:
+    """Tokens that were read."""
+    while True:
+        if target.length(0) > 512:
+            target.release(0)
+        reading.set()
+        try:
+            target.extend(0, ids(chunk))
+        except Interrupted:
+            return target.length(0)
