@@ -43,7 +43,7 @@ class Forger:
 
     def begin(self, sequence: int, prompt: IntArray) -> None: ...
 
-    def propose(self, sequence: int, plan: Plan) -> DraftTree:  # noqa: ARG002
+    def propose(self, sequence: int, plan: Plan) -> DraftTree:
         ahead = self._truth[self._n_seen : self._n_seen + int(self._random.integers(0, 7))]
         tokens = [token if self._random.random() < 0.8 else (token + 1) % self._n_vocab for token in ahead]
         if not tokens:
@@ -55,7 +55,7 @@ class Forger:
 
     def anticipate(self, sequence: int, tree: DraftTree) -> None: ...
 
-    def observe(self, sequence: int, commit: Commit, rows: Rows, nodes: IntArray) -> None:  # noqa: ARG002
+    def observe(self, sequence: int, commit: Commit, rows: Rows, nodes: IntArray) -> None:
         self._n_seen += len(commit.tokens)
 
     def end(self, sequence: int) -> None: ...

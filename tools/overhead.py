@@ -156,8 +156,7 @@ class Bench:
         self._staged: tuple[Case, Sequence[int]] = (CASES[0], ())
         policy = FixedPolicy(max_nodes=8, max_leaves=4)
         # An answer that ended by itself would leave a case without its rounds.
-        opened.vocab.end_tokens = frozenset()
-        self._worker = Worker(opened.target, opened.vocab, policy, self._drafters, opened.width_class)
+        self._worker = Worker(opened.target, opened.vocab, policy, self._drafters, opened.width_class, frozenset())
         self._truths: dict[SamplingSettings, tuple[int, ...]] = {}
 
     def close(self) -> None:

@@ -63,7 +63,7 @@ class StagedDrafter:
     def begin(self, sequence: int, prompt: IntArray) -> None:
         """Nothing to read."""
 
-    def propose(self, sequence: int, plan: Plan) -> DraftTree:  # noqa: ARG002
+    def propose(self, sequence: int, plan: Plan) -> DraftTree:
         if not self._case.parents:
             return EMPTY
         line = self._case.true_lines[self._n_rounds % len(self._case.true_lines)]
@@ -76,7 +76,7 @@ class StagedDrafter:
     def anticipate(self, sequence: int, tree: DraftTree) -> None:
         """Nothing to prepare."""
 
-    def observe(self, sequence: int, commit: Commit, rows: Rows, nodes: IntArray) -> None:  # noqa: ARG002
+    def observe(self, sequence: int, commit: Commit, rows: Rows, nodes: IntArray) -> None:
         self._n_seen += len(commit.tokens)
 
     def end(self, sequence: int) -> None:

@@ -45,7 +45,7 @@ def load_model(found: ResolvedModel, flags: ModelFlags, screen: Screen) -> Opene
         loading = Loading(status, found.name)
         with loading.holding_ctrl_c():
             try:
-                engine = Engine.open(found.path, options, screen.notice, loading.progress)
+                engine = Engine.open(found, options, screen.notice, loading.progress)
             except EdgeSpecError:
                 if loading.interrupted:  # what failed is only the load that we gave up
                     raise KeyboardInterrupt from None

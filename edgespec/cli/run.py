@@ -96,7 +96,7 @@ def run(
     if as_json:
         emit(completion_json(completion, notices) + "\n")
     if stats or (stats is None and not as_json and sys.stderr.isatty()):
-        screen.dim(stats_line(completion))
+        screen.dim(stats_line(completion, options.max_tokens))
     if completion.finish is Finish.CANCELLED:
         ctx.exit(INTERRUPTED)
 

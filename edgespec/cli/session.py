@@ -14,7 +14,7 @@ from edgespec.cli.follow import follow
 from edgespec.cli.inputs import checked_argument
 from edgespec.cli.opening import OpenedModel
 from edgespec.cli.screen import Screen
-from edgespec.cli.stats import Totals, ending, stats_line
+from edgespec.cli.stats import Totals, stats_line
 from edgespec.cli.transcript import Transcript, load, save
 from edgespec.engine import Answer, Conversation, GenerateOptions
 from edgespec.errors import BadInput, EdgeSpecError
@@ -63,8 +63,7 @@ class Session:
             self.conversation.replace_messages(before)
             raise
         self.totals.add(completion)
-        end = ending(completion, self.options.max_tokens)
-        self.screen.dim(f"{end} · {stats_line(completion)}" if end else stats_line(completion))
+        self.screen.dim(stats_line(completion, self.options.max_tokens))
         return completion
 
     def _show(self, answer: Answer) -> None:

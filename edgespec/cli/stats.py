@@ -9,10 +9,12 @@ from dataclasses import asdict, dataclass
 from edgespec.events import Completion, Finish, Notice, Timings
 
 
-def stats_line(completion: Completion) -> str:
+def stats_line(completion: Completion, max_tokens: int) -> str:
     """Rates are of whole tokens over the whole answer. The speed-up is never claimed without a measurement."""
     timings = completion.timings
+    end = ending(completion, max_tokens)
     parts = [
+        *([end] if end else []),
         f"{timings.tokens_per_second:.1f} tok/s",
         f"first token {timings.first_token_seconds:.2f} s",
         f"{timings.draft_n_accepted}/{timings.draft_n} drafts accepted" if timings.draft_n else "nothing drafted",

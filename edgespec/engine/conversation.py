@@ -23,9 +23,10 @@ ANSWER_SHARE = 4
 class Conversation:
     """Turns between a user and the model. The model's cache is reused from turn to turn as far as the text agrees."""
 
-    def __init__(self, engine: Engine, template: ChatTemplate, system: str = "") -> None:
+    def __init__(self, engine: Engine, template: ChatTemplate, system: str = "", stops: tuple[str, ...] = ()) -> None:
         self._engine = engine
         self._template = template
+        self._stops = template.stops + stops
         self._sequence = engine.new_sequence()
         self._messages: list[Message] = [Message("system", system)] if system else []
         self._before: list[Message] = []  # the messages before the running answer's question
@@ -110,7 +111,7 @@ class Conversation:
                 self._messages = self._before
 
     def _with_stops(self, options: GenerateOptions) -> GenerateOptions:
-        missing = tuple(stop for stop in self._template.stops if stop not in options.stop)
+        missing = tuple(stop for stop in self._stops if stop not in options.stop)
         return replace(options, stop=options.stop + missing)
 
     def _fitting(self, messages: list[Message], options: GenerateOptions) -> tuple[list[Message], list[int], str]:

@@ -18,6 +18,7 @@ from edgespec.engine.options import EngineOptions, GenerateOptions
 from edgespec.engine.sockets import Model
 from edgespec.engine.worker import Worker
 from edgespec.events import Completion, Notice, RoundReport
+from edgespec.library.card import ModelCard
 from edgespec.library.fetch import fetch
 from edgespec.library.reporter import Reporter
 from edgespec.library.repository import fetch_repository_model
@@ -25,7 +26,7 @@ from edgespec.library.resolve import Fetchers, ResolvedModel, open_library, reso
 from edgespec.spec.policy import FixedPolicy, Policy
 from edgespec.spec.ports import SequenceId
 from edgespec.text.template import load_template
-from edgespec.text.vocab import PromptEncoder, Segment
+from edgespec.text.vocab import PromptEncoder, Segment, Vocabulary
 
 
 class Engine:
@@ -35,7 +36,14 @@ class Engine:
         print(engine.conversation().say("Hello").text)
     """
 
-    def __init__(self, opened: Model, name: str, notices: list[Notice], policy: Policy | None = None) -> None:
+    def __init__(
+        self,
+        opened: Model,
+        name: str,
+        notices: list[Notice],
+        policy: Policy | None = None,
+        card: ModelCard | None = None,
+    ) -> None:
         self.name = name
         self.header = opened.header
         self.vocab = opened.vocab
@@ -44,19 +52,27 @@ class Engine:
         self.encoder = PromptEncoder(opened.vocab)
         self._ids = itertools.count()
         drafters = Drafters(opened.vocab, time.perf_counter)
-        policy = policy or FixedPolicy()
-        self._worker = Worker(opened.target, opened.vocab, policy, drafters.for_request, opened.width_class)
+        self._card = card
+        self._worker = Worker(
+            opened.target,
+            opened.vocab,
+            policy or FixedPolicy(),
+            drafters.for_request,
+            opened.width_class,
+            end_tokens(opened.vocab, card),
+        )
 
     @classmethod
     def open(
         cls,
-        model: str | Path | None = None,
+        model: str | Path | ResolvedModel | None = None,
         options: EngineOptions | None = None,
         on_notice: Callable[[Notice], None] | None = None,
         progress: Progress | None = None,
         policy: Policy | None = None,
     ) -> Engine:
-        """Load a model: a GGUF file, a card's name, `hf:user/repo[:quant]`, or None for the starter model.
+        """Load a model: a GGUF file, a card's name, `hf:user/repo[:quant]`, one that `resolve` found, or None
+        for the starter model.
 
         `progress` gets the loaded part, 0 to 1, and may return False to give up. `policy` decides how much to draft;
         None takes the plain one. Raises EdgeSpecError.
@@ -68,9 +84,9 @@ class Engine:
             if on_notice is not None:
                 on_notice(notice)
 
-        found = _find(model)
+        found = model if isinstance(model, ResolvedModel) else _find(model)
         opened = open_model(found.path, options or EngineOptions(), notify, progress)
-        return cls(opened, found.name, notices, policy)
+        return cls(opened, found.name, notices, policy, found.card)
 
     def __enter__(self) -> Engine:
         return self
@@ -94,9 +110,10 @@ class Engine:
         return self.submit(self.new_sequence(), False, tokens, options, cancel, on_piece)
 
     def conversation(self, system: str = "", template: str | None = None) -> Conversation:
-        """A chat. `template` is a built-in name or a jinja2 file; None takes the model's own."""
-        loaded = load_template(template, self.header.chat_template, self.vocab.bos_text, self.vocab.eos_text)
-        return Conversation(self, loaded, system)
+        """A chat. `template` is a built-in name or a jinja2 file; None takes the card's or the model's own."""
+        own = (self._card.chat_template if self._card else None) or self.header.chat_template
+        loaded = load_template(template, own, self.vocab.bos_text, self.vocab.eos_text)
+        return Conversation(self, loaded, system, self._card.stop_strings if self._card else ())
 
     # -- for conversations and for the server -------------------------------------------------------------------
 
@@ -129,6 +146,12 @@ class Engine:
         answer = Answer(cancel or CancelToken(), on_piece)
         self._worker.submit(Request(sequence, keep, prompt, options, answer, on_done, on_round, notices))
         return answer
+
+
+def end_tokens(vocab: Vocabulary, card: ModelCard | None) -> frozenset[int]:
+    """The tokens that end an answer: the vocabulary's, and those that the card spells."""
+    spelled = card.end_tokens if card else ()
+    return vocab.end_tokens | {vocab.special_tokens[text] for text in spelled if text in vocab.special_tokens}
 
 
 def _find(model: str | Path | None) -> ResolvedModel:

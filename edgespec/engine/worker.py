@@ -39,12 +39,14 @@ class Worker:
         policy: Policy,
         make_drafters: MakeDrafters,
         width_class: WidthClass,
+        end_tokens: frozenset[int],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._target = target
         self._vocab = vocab
         self._make_drafters = make_drafters
         self._width_class = width_class
+        self._end_tokens = end_tokens
         self._clock = clock
         self._loop = Loop(target, policy, PathVerifier(), clock)
         self._cache = CacheBook(target)
@@ -199,7 +201,7 @@ class Worker:
         options = job.request.options
         limit = min(options.max_tokens, self._target.capabilities.n_ctx - len(job.request.prompt))
         job.times.prefilled = self._clock()
-        job.begin_decoding(Law(options.sampling), limit, self._vocab.end_tokens)
+        job.begin_decoding(Law(options.sampling), limit, self._end_tokens)
 
     # -- decoding -----------------------------------------------------------------------------------------------
 

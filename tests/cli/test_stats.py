@@ -31,24 +31,27 @@ def with_timings(timings: Timings) -> Completion:
 
 
 def test_one_line_says_what_happened() -> None:
-    assert stats_line(ANSWER) == (
+    assert stats_line(ANSWER, 99) == (
         "20.0 tok/s · first token 0.61 s · 24/60 drafts accepted · 2.50 tokens per pass · given+lookup · seed 9"
         " · speed-up not measured"
     )
 
 
 def test_plain_decoding_claims_no_drafter() -> None:
-    line = stats_line(with_timings(replace(TIMINGS, draft_n=0, draft_n_accepted=0, drafter="")))
+    line = stats_line(with_timings(replace(TIMINGS, draft_n=0, draft_n_accepted=0, drafter="")), 99)
     assert "nothing drafted · 2.50 tokens per pass · seed 9" in line
 
 
 def test_the_price_of_exact_is_shown() -> None:
-    line = stats_line(with_timings(replace(TIMINGS, exact=True, width_class=(1, 2, 3, 4, 8, 16), padded_rows=5)))
+    line = stats_line(with_timings(replace(TIMINGS, exact=True, width_class=(1, 2, 3, 4, 8, 16), padded_rows=5)), 99)
     assert "exact: widths 1-4, 8, 16, 5 rows padded" in line
 
 
 def test_an_answer_stopped_before_its_first_pass_has_a_line_too() -> None:
-    assert "0.00 tokens per pass" in stats_line(replace(ANSWER, usage=Usage(9, 0), timings=replace(TIMINGS, passes=0)))
+    stopped = replace(ANSWER, finish=Finish.CANCELLED, usage=Usage(9, 0), timings=replace(TIMINGS, passes=0))
+    line = stats_line(stopped, 99)
+    assert line.startswith("stopped · ")
+    assert "0.00 tokens per pass" in line
 
 
 @pytest.mark.parametrize(

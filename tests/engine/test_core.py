@@ -10,6 +10,7 @@ import pytest
 import edgespec
 from edgespec.backend.toy import ToyModel
 from edgespec.engine import CancelToken, DraftChoice, Engine, GenerateOptions
+from edgespec.engine.core import end_tokens
 from edgespec.engine.sockets import Model
 from edgespec.errors import BadInput, ContextOverflow, CorruptModel, EngineFailure, ModelNotFound
 from edgespec.events import Finish, Notice, RoundReport
@@ -17,6 +18,7 @@ from edgespec.spec.law import SamplingSettings
 from edgespec.spec.policy import FixedPolicy
 from edgespec.spec.ports import Capabilities
 from tests.engine.toy_engine import EngineTarget, ToyOpened, answered, done, engine_over, plain_answer
+from tests.library.toy_card import toy_card
 from tests.spec.plain_decoding import Asked, plain_fast
 from tests.text.toy_vocab import ToyVocabulary
 
@@ -142,3 +144,19 @@ def test_a_model_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     broken.write_bytes(b"GGUF and nothing more")
     with pytest.raises(CorruptModel):
         edgespec.Engine.open(broken)
+
+
+def test_a_card_adds_its_template_its_stops_and_its_end_tokens() -> None:
+    card = replace(
+        toy_card(b"x"),
+        chat_template="{% for message in messages %}[{{ message.content }}]{% endfor %}",
+        stop_strings=("]",),
+        end_tokens=("<|im_start|>", "no such token"),
+    )
+    assert end_tokens(VOCAB, None) == VOCAB.end_tokens
+    assert end_tokens(VOCAB, card) == VOCAB.end_tokens | {VOCAB.special_tokens["<|im_start|>"]}
+    target = target_of()
+    with Engine(ToyOpened(target), "toy", [], card=card) as engine, engine.conversation() as chat:
+        completion = chat.say("hi", OPTIONS).completion()
+        assert completion.usage.prompt_tokens == len([VOCAB.bos, *VOCAB.tokenize("[hi]")])
+        assert "]" not in completion.text

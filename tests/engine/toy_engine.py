@@ -230,7 +230,12 @@ class Desk:
         self.n_asked = 0
         self._drafters: dict[int, tuple[Drafter, ...]] = {}
         self.worker = Worker(
-            target, self.vocab, policy or FixedPolicy(max_nodes=8, max_leaves=3), self._make_drafters, self._width_class
+            target,
+            self.vocab,
+            policy or FixedPolicy(max_nodes=8, max_leaves=3),
+            self._make_drafters,
+            self._width_class,
+            self.vocab.end_tokens,
         )
 
     def ask(

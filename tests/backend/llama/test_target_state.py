@@ -111,7 +111,7 @@ def test_an_interrupt_in_the_middle_of_a_pass_loses_nothing(kind: Kind, toys: To
     chunk = text_of(2, 256)
     for _ in range(4):
         reading = threading.Event()
-        other = threading.Thread(target=lambda event=reading: event.wait() and target.interrupt())
+        other = threading.Thread(target=interrupt_when, args=(reading, target))
         other.start()
         n_read = read_until_interrupted(target, chunk, reading)
         other.join()
@@ -121,6 +121,11 @@ def test_an_interrupt_in_the_middle_of_a_pass_loses_nothing(kind: Kind, toys: To
         assert same(verify(target, [9])[0], verify(fresh, [9])[0])
         for one in (target, fresh):
             one.release(0)
+
+
+def interrupt_when(reading: threading.Event, target: LlamaTarget) -> None:
+    reading.wait()
+    target.interrupt()
 
 
 def read_until_interrupted(target: LlamaTarget, chunk: list[int], reading: threading.Event) -> int:
