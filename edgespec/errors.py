@@ -20,7 +20,8 @@ class EdgeSpecError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.why}; {self.remedy}."
+        end = "" if self.remedy.endswith(("?", "!", ".")) else "."
+        return f"{self.what}: {self.why}; {self.remedy}{end}"
 
 
 class ModelNotFound(EdgeSpecError):

@@ -14,6 +14,10 @@ def test_an_error_is_a_sentence_in_three_parts() -> None:
     assert (error.what, error.why, error.remedy) == ("model.gguf", "there is no such file", "check the path")
 
 
+def test_a_remedy_that_asks_keeps_its_question_mark() -> None:
+    assert str(ModelNotFound("a", "b", "did you mean c?")) == "a: b; did you mean c?"
+
+
 def test_it_survives_the_way_between_processes() -> None:
     for kind in KINDS:
         error = pickle.loads(pickle.dumps(kind("a", "b", "c")))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from queue import Empty, SimpleQueue
 from types import FrameType
 
+from edgespec.cli.screen import Screen
 from edgespec.engine import Answer, CancelToken
 from edgespec.errors import EdgeSpecError
-from edgespec.events import Notice, Piece
+from edgespec.events import Completion, Notice, Piece
 
 # A wait without end cannot be interrupted on Windows, and a notice may come long before the first piece.
 POLL_SECONDS = 0.1
@@ -35,6 +36,42 @@ def follow(answer: Answer) -> Generator[Piece | Notice, None, None]:
                 return
             if piece.text:
                 yield piece
+
+
+def show(answer: Answer, screen: Screen) -> Completion:
+    """Print an answer as it comes, and wait for its end. Raises the engine's errors, and the screen's.
+
+    Notices that come in mid-answer wait for its end, so that they never cut a line.
+    """
+    waiting: list[Notice] = []
+    begun = False
+    with closing(follow(answer)) as events:
+        for event in events:
+            if isinstance(event, Piece):
+                begun = True
+                screen.piece(event)
+            elif begun:
+                waiting.append(event)
+            else:
+                screen.notice(event)
+    try:
+        completion = answer.completion()
+    except EdgeSpecError:
+        screen.break_off()
+        raise
+    screen.end_answer()
+    for notice in waiting:
+        screen.notice(notice)
+    return completion
+
+
+def wait_for(answer: Answer, screen: Screen) -> Completion:
+    """Print nothing of an answer but its notices. Raises the engine's errors."""
+    with closing(follow(answer)) as events:
+        for event in events:
+            if isinstance(event, Notice):
+                screen.notice(event)
+    return answer.completion()
 
 
 @contextmanager

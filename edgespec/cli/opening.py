@@ -33,7 +33,7 @@ def open_model(model: str | None, flags: ModelFlags, screen: Screen) -> OpenedMo
 
 
 def find_model(model: str | None, flags: ModelFlags, screen: Screen) -> ResolvedModel:
-    """Fetched if need be, after a question about its licence if it asks for one. Raises the library's errors and BadInput."""
+    """Fetched if need be, after a question about its licence if it asks for one. Raises the library's errors."""
     engine_options(flags)  # values that cannot be are said before anything is downloaded
     return ensure_model(model, offline=flags.offline, console=screen.console)
 

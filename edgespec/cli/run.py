@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -24,14 +22,11 @@ from edgespec.cli.paint import choose_look
 from edgespec.errors import BadInput
 from edgespec.events import Finish, Notice
 
-if TYPE_CHECKING:
-    from edgespec.cli.screen import Screen
-    from edgespec.engine import Answer
-
 # What a shell reports for a program ended by Ctrl-C.
 INTERRUPTED = 130
 # How arguments begin or end that name a model and are no question.
 _MODEL_PREFIXES = ("hf:", "ollama:", "lmstudio:", "llama.cpp:")
+CONTINUES = Notice("no-chat-template", "this model was not trained to chat, so it continues the text as it stands")
 
 
 @click.command(short_help="Answer one prompt and leave; for pipes and scripts.")
@@ -77,6 +72,7 @@ def run(
     chosen, prompt = _model_and_prompt(words, named, prompt_file)
     options = generate_options(answer_flags)
 
+    from edgespec.cli.follow import show, wait_for
     from edgespec.cli.opening import open_model
     from edgespec.cli.screen import Screen, emit
     from edgespec.cli.stats import completion_json, stats_line
@@ -84,38 +80,20 @@ def run(
     screen = Screen(choose_look(color))
     with open_model(chosen or model, model_flags, screen).engine as engine:
         continues = raw or (not template and not system and not engine.header.has_chat_template)
-        notices = [*engine.notices, *([_CONTINUES] if continues and not raw else [])]
+        notices = [*engine.notices, *([CONTINUES] if continues and not raw else [])]
         for notice in notices:
             screen.notice(notice)
         if continues:
             answer = engine.complete(prompt, options)
         else:
             answer = engine.conversation(system or "", template).say(prompt, options)
-        _show(answer, screen, as_json)
-        completion = answer.completion()
+        completion = wait_for(answer, screen) if as_json else show(answer, screen)
     if as_json:
         emit(completion_json(completion, notices) + "\n")
     if stats or (stats is None and not as_json and sys.stderr.isatty()):
         screen.dim(stats_line(completion, options.max_tokens))
     if completion.finish is Finish.CANCELLED:
         ctx.exit(INTERRUPTED)
-
-
-_CONTINUES = Notice("no-chat-template", "this model was not trained to chat, so it continues the text as it stands")
-
-
-def _show(answer: Answer, screen: Screen, silent: bool) -> None:
-    """Print the answer as it comes; when `silent`, only wait for it."""
-    from edgespec.cli.follow import follow
-
-    with closing(follow(answer)) as events:
-        for event in events:
-            if isinstance(event, Notice):
-                screen.notice(event)
-            elif not silent:
-                screen.piece(event)
-    if not silent:
-        screen.end_answer()
 
 
 def _refuse_conflicts(raw: bool, system: str | None, template: str | None) -> None:

@@ -40,6 +40,12 @@ class Screen:
             self._tinted.add(piece.source)
         emit(tinted(text, piece.source) if tints else text)
 
+    def break_off(self) -> None:
+        """Close the line of an answer that failed; nothing if it had not begun."""
+        if self._last and not self._last.endswith("\n"):
+            emit("\n")
+        self._last = ""
+
     def end_answer(self) -> None:
         """Close the answer's last line; the first tinted answer is followed by a legend."""
         if not self._last.endswith("\n"):

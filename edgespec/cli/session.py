@@ -6,17 +6,16 @@ Knows nothing of how messages are typed or commands are spelt.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from edgespec.cli.follow import follow
+from edgespec.cli.follow import show
 from edgespec.cli.inputs import checked_argument
 from edgespec.cli.opening import OpenedModel
 from edgespec.cli.screen import Screen
 from edgespec.cli.stats import Totals, stats_line
 from edgespec.cli.transcript import Transcript, load, save
-from edgespec.engine import Answer, Conversation, GenerateOptions
+from edgespec.engine import Conversation, GenerateOptions
 from edgespec.errors import BadInput, EdgeSpecError
 from edgespec.events import Completion, Notice
 from edgespec.text.template import Message
@@ -57,31 +56,13 @@ class Session:
         before = self.conversation.messages
         try:
             answer = self.conversation.say(checked_argument(text, "the message"), self.options)
-            self._show(answer)
-            completion = answer.completion()
+            completion = show(answer, self.screen)
         except EdgeSpecError:
             self.conversation.replace_messages(before)
             raise
         self.totals.add(completion)
         self.screen.dim(stats_line(completion, self.options.max_tokens))
         return completion
-
-    def _show(self, answer: Answer) -> None:
-        """Notices that come in mid-answer wait for its end, so that they never cut a line."""
-        waiting: list[Notice] = []
-        begun = False
-        with closing(follow(answer)) as events:
-            for event in events:
-                if not isinstance(event, Notice):
-                    begun = True
-                    self.screen.piece(event)
-                elif begun:
-                    waiting.append(event)
-                else:
-                    self.screen.notice(event)
-        self.screen.end_answer()
-        for notice in waiting:
-            self.screen.notice(notice)
 
     def ask_again(self) -> Completion:
         """Answer the last question anew, with the next seed. The old answer comes back when this fails."""

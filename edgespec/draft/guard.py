@@ -15,7 +15,7 @@ import numpy as np
 
 from edgespec.events import Notice
 from edgespec.spec.ports import Commit, Drafter, IntArray, Plan, Rows, SequenceId
-from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, check_tree, is_chain, leaves
+from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, check_tree, n_leaves
 
 # Long enough that a drafter failing every time costs little, short enough that one hiccup is soon forgotten.
 _FIRST_SIT_OUT = 8
@@ -166,9 +166,8 @@ def _objection(tree: DraftTree, plan: Plan, n_vocab: int) -> str:
             return f"it proposed a tree of mode {tree.mode!r}"
         if len(tree) > plan.max_nodes:
             return f"it proposed {len(tree)} nodes of at most {plan.max_nodes}"
-        n_leaves = min(1, len(tree)) if is_chain(tree) else len(leaves(tree))
-        if n_leaves > plan.max_leaves:
-            return f"it proposed {n_leaves} leaves of at most {plan.max_leaves}"
+        if n_leaves(tree) > plan.max_leaves:
+            return f"it proposed {n_leaves(tree)} leaves of at most {plan.max_leaves}"
     except Exception as error:  # a malformed object can fail a check in any way
         return _described(error)
     return ""

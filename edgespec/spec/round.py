@@ -84,8 +84,10 @@ class Loop:
         trees = [d.propose(one.state.id, plan) for d, plan in zip(one.drafters, plans, strict=True)]
         merged, maps = merge(trees)
         if plans and len(merged):
-            merged, kept = self._select(one.state, merged, max(plans, key=lambda p: p.max_nodes))
-            maps = [_through(own, kept) for own in maps]
+            chosen, kept = self._select(one.state, merged, max(plans, key=lambda p: p.max_nodes))
+            if chosen is not merged:
+                maps = [_through(own, kept) for own in maps]
+            merged = chosen
         return Proposal(merged, tuple(maps), self.clock() - started, len(one.state.pending))
 
     def _select(self, state: SequenceState, tree: DraftTree, plan: Plan) -> tuple[DraftTree, IntArray]:
@@ -158,8 +160,8 @@ class Loop:
 
 def _through(nodes: IntArray, node_map: IntArray) -> IntArray:
     """Node numbers taken through one more map; -1 stays -1."""
-    found: IntArray = np.where(nodes < 0, nodes, node_map[nodes])
-    return found
+    final = [*node_map.tolist(), -1]
+    return np.array([final[node] for node in nodes.tolist()], np.int32)
 
 
 def _sources(one: Drafting, proposal: Proposal, commit: Commit) -> tuple[str, ...]:
@@ -171,8 +173,8 @@ def _sources(one: Drafting, proposal: Proposal, commit: Commit) -> tuple[str, ..
     if not tokens or not len(tree):
         return ("",) * len(tokens)
     nodes: list[int] = commit.path.tolist()
-    last = child_table(tree).get((nodes[-1] if nodes else -1, tokens[-1]))
-    if last is not None:
-        nodes.append(last)
+    if one.state.finish is not None:  # else the last token is the bonus, which no child carries
+        last = child_table(tree).get((nodes[-1] if nodes else -1, tokens[-1]))
+        nodes += [] if last is None else [last]
     names = [one.drafters[source].name for source in tree.sources[nodes].tolist()]
     return (*names, *[""] * (len(tokens) - len(names)))

@@ -7,8 +7,9 @@ A node map is int32[n]: for each old node its index in the new tree, or -1 where
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
+from operator import ge
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,14 @@ def tree_of(
 
 
 EMPTY = tree_of((), (), ())
+_NUMBERS = np.arange(256, dtype=np.int32)
+_NUMBERS.flags.writeable = False
+_FIELDS = (
+    ("tokens", np.dtype(np.int32)),
+    ("parents", np.dtype(np.int32)),
+    ("survival", np.dtype(np.float32)),
+    ("sources", np.dtype(np.uint8)),
+)
 
 
 def chain(
@@ -83,19 +92,22 @@ def chain(
 def check_tree(tree: DraftTree, n_vocab: int) -> None:
     """Raise ValueError unless the tree keeps every promise of DraftTree and its tokens lie in the vocabulary."""
     n = len(tree.tokens)
-    for name, dtype in (("tokens", np.int32), ("parents", np.int32), ("survival", np.float32), ("sources", np.uint8)):
+    for name, dtype in _FIELDS:
         values = getattr(tree, name)
         if not isinstance(values, np.ndarray) or values.dtype != dtype or values.shape != (n,):
-            raise ValueError(f"{name} must be {np.dtype(dtype)}[{n}]")
+            raise ValueError(f"{name} must be {dtype}[{n}]")
     if n == 0:
         return
-    if tree.tokens.min() < 0 or tree.tokens.max() >= n_vocab:
+    tokens = tree.tokens.tolist()
+    if min(tokens) < 0 or max(tokens) >= n_vocab:
         raise ValueError(f"token ids must lie in [0, {n_vocab})")
-    if tree.parents.min() < -1 or (tree.parents >= np.arange(n)).any():
+    parents = tree.parents.tolist()
+    if min(parents) < -1 or any(map(ge, parents, range(n))):
         raise ValueError("a parent must be -1 or an earlier node")
-    # Index -1 of `above` is the root's survival, 1; NaN fails the comparisons.
-    above = np.append(tree.survival, np.float32(1.0))[tree.parents]
-    if not ((tree.survival >= 0.0) & (tree.survival <= above)).all():
+    # Index -1 of `known` is the root's survival, 1; NaN fails the comparisons.
+    survival = tree.survival.tolist()
+    known = [*survival, 1.0]
+    if not all(0.0 <= chance <= known[parent] for parent, chance in zip(parents, survival, strict=True)):
         raise ValueError("survival must lie in [0, 1] and never grow from parent to child")
 
 
@@ -117,6 +129,13 @@ def leaves(tree: DraftTree) -> IntArray:
     """int32[k]: the nodes without children, in node order."""
     inner = set(tree.parents.tolist())
     return np.array([node for node in range(len(tree)) if node not in inner], dtype=np.int32)
+
+
+def n_leaves(tree: DraftTree) -> int:
+    """Nodes without children."""
+    inner = set(tree.parents.tolist())
+    inner.discard(-1)
+    return len(tree) - len(inner)
 
 
 def child_table(tree: DraftTree) -> dict[tuple[int, int], int]:
@@ -147,9 +166,16 @@ def best_first(tree: DraftTree, max_nodes: int, max_leaves: int) -> tuple[DraftT
     """
     if is_chain(tree) and max_leaves > 0:
         return _head(tree, max_nodes)
-    taken = _take(tree.parents.tolist(), tree.survival.tolist(), max_nodes, max_leaves)
-    principal = _principal(tree, taken)
-    return _select(tree, principal + sorted(taken.difference(principal)))
+    parents, survival = tree.parents.tolist(), tree.survival.tolist()
+    if len(tree) <= max_nodes and n_leaves(tree) <= max_leaves:
+        taken = set(range(len(tree)))
+    else:
+        taken = _take(parents, survival, max_nodes, max_leaves)
+    principal = _principal(parents, survival, taken)
+    order = principal + sorted(taken.difference(principal))
+    if order == list(range(len(tree))):
+        return tree, _identity(len(tree))
+    return _select(tree, order)
 
 
 def merge(trees: Seq[DraftTree]) -> tuple[DraftTree, list[IntArray]]:
@@ -160,7 +186,7 @@ def merge(trees: Seq[DraftTree]) -> tuple[DraftTree, list[IntArray]]:
     no verifier could then tell which law its children were drawn from.
     """
     filled = [place for place, tree in enumerate(trees) if len(tree)]
-    if len(filled) <= 1 and all(is_chain(tree) for tree in trees):
+    if len(filled) <= 1 and not any(_has_twins(trees[place]) for place in filled):
         return _merge_one(trees, filled[0] if filled else -1)
     modes = {trees[place].mode for place in filled}
     if len(filled) > 1 and DraftMode.SAMPLED in modes:
@@ -168,28 +194,35 @@ def merge(trees: Seq[DraftTree]) -> tuple[DraftTree, list[IntArray]]:
     return _overlay(trees, next((m for m in reversed(DraftMode) if m in modes), DraftMode.POINT))
 
 
+def _identity(n: int) -> IntArray:
+    """The node map under which nothing changes; read-only."""
+    return _NUMBERS[:n] if n <= len(_NUMBERS) else np.arange(n, dtype=np.int32)
+
+
 def _select(tree: DraftTree, order: list[int]) -> tuple[DraftTree, IntArray]:
     """The nodes of `order`, which must list parents before children and leave out no parent."""
-    node_map = np.full(len(tree), -1, dtype=np.int32)
+    parents = tree.parents.tolist()
+    node_map = [-1] * (len(tree) + 1)  # index -1, the root's, stays -1
+    for new, old in enumerate(order):
+        node_map[old] = new
     index = np.array(order, dtype=np.intp)
-    node_map[index] = np.arange(len(order), dtype=np.int32)
-    old_parents = tree.parents[index]
-    parents = np.where(old_parents < 0, np.int32(-1), node_map[old_parents]) if order else old_parents
-    return replace(
-        tree, tokens=tree.tokens[index], parents=parents, survival=tree.survival[index], sources=tree.sources[index]
-    ), node_map
+    selected = DraftTree(
+        tree.tokens[index],
+        np.array([node_map[parents[old]] for old in order], dtype=np.int32),
+        tree.survival[index],
+        tree.sources[index],
+        tree.mode,
+    )
+    return selected, np.array(node_map[:-1], dtype=np.int32)
 
 
 def _head(tree: DraftTree, n: int) -> tuple[DraftTree, IntArray]:
     """The first n nodes, which are prefix-closed in any tree."""
-    node_map = np.arange(len(tree), dtype=np.int32)
     if n >= len(tree):
-        return tree, node_map
+        return tree, _identity(len(tree))
     n = max(n, 0)
-    node_map[n:] = -1
-    return replace(
-        tree, tokens=tree.tokens[:n], parents=tree.parents[:n], survival=tree.survival[:n], sources=tree.sources[:n]
-    ), node_map
+    head = DraftTree(tree.tokens[:n], tree.parents[:n], tree.survival[:n], tree.sources[:n], tree.mode)
+    return head, np.array([node if node < n else -1 for node in range(len(tree))], dtype=np.int32)
 
 
 def _take(parents: list[int], survival: list[float], max_nodes: int, max_leaves: int) -> set[int]:
@@ -213,10 +246,8 @@ def _take(parents: list[int], survival: list[float], max_nodes: int, max_leaves:
     return taken
 
 
-def _principal(tree: DraftTree, taken: set[int]) -> list[int]:
+def _principal(parents: list[int], survival: list[float], taken: set[int]) -> list[int]:
     best: dict[int, int] = {}
-    survival = tree.survival.tolist()
-    parents = tree.parents.tolist()
     for node in sorted(taken):
         rival = best.get(parents[node])
         if rival is None or survival[node] > survival[rival]:
@@ -229,11 +260,20 @@ def _principal(tree: DraftTree, taken: set[int]) -> list[int]:
     return branch
 
 
+def _has_twins(tree: DraftTree) -> bool:
+    """Are there siblings with the same token?"""
+    return len(set(zip(tree.parents.tolist(), tree.tokens.tolist(), strict=True))) < len(tree)
+
+
 def _merge_one(trees: Seq[DraftTree], place: int) -> tuple[DraftTree, list[IntArray]]:
-    maps = [np.arange(len(tree), dtype=np.int32) for tree in trees]
+    maps = [_identity(len(tree)) for tree in trees]
     if place < 0:
         return EMPTY, maps
-    return replace(trees[place], sources=np.full(len(trees[place]), place, dtype=np.uint8)), maps
+    tree = trees[place]
+    if tree.sources.tolist() == [place] * len(tree):
+        return tree, maps
+    sources = np.full(len(tree), place, dtype=np.uint8)
+    return DraftTree(tree.tokens, tree.parents, tree.survival, sources, tree.mode), maps
 
 
 def _overlay(trees: Seq[DraftTree], mode: DraftMode) -> tuple[DraftTree, list[IntArray]]:

@@ -3,11 +3,13 @@ from __future__ import annotations
 import signal
 import threading
 
-from edgespec.cli.follow import ctrl_c_cancels, follow
+import pytest
+
+from edgespec.cli.follow import ctrl_c_cancels, follow, show, wait_for
 from edgespec.cli.session import Session
 from edgespec.engine import Answer, CancelToken, GenerateOptions
 from edgespec.errors import EngineFailure
-from edgespec.events import Finish, Notice, Piece
+from edgespec.events import Completion, Finish, Notice, Piece
 
 LONG = GenerateOptions(max_tokens=400)
 
@@ -58,6 +60,38 @@ def test_another_thread_can_follow_too(session: Session) -> None:
     thread.start()
     thread.join()
     assert got
+
+
+def ready(*events: Piece | Notice | Completion | EngineFailure) -> Answer:
+    """An answer whose events have all come already."""
+    answer = Answer(CancelToken())
+    for event in events:
+        answer.put(event)
+    return answer
+
+
+def test_notices_in_mid_answer_wait_for_its_end(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    done = session.model.engine.complete("the river", GenerateOptions(max_tokens=1)).completion()
+    early, late = Notice("a", "early"), Notice("b", "late")
+    answer = ready(early, Piece("one", (1,), ""), late, Piece(" two", (2,), ""), done)
+    assert show(answer, session.screen) is done
+    assert capsys.readouterr() == ("one two\n", "early\nlate\n")
+
+
+def test_an_answer_that_fails_ends_its_line_and_raises(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    failure = EngineFailure("a", "b", "c")
+    with pytest.raises(EngineFailure):
+        show(ready(failure), session.screen)
+    assert capsys.readouterr().out == ""
+    with pytest.raises(EngineFailure):
+        show(ready(Piece("half", (1,), ""), failure), session.screen)
+    assert capsys.readouterr().out == "half\n"
+
+
+def test_waiting_prints_the_notices_only(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    done = session.model.engine.complete("the river", GenerateOptions(max_tokens=1)).completion()
+    assert wait_for(ready(Piece("one", (1,), ""), Notice("a", "note"), done), session.screen) is done
+    assert capsys.readouterr() == ("", "note\n")
 
 
 def test_notices_come_in_order_and_errors_wait_for_the_completion() -> None:

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import _thread
 import json
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edgespec.cli.main import cli
 from edgespec.cli.options import DRAFT_CHOICES
 from edgespec.engine import DraftChoice
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, PressesCtrlC
 
 PROMPT = "the river runs under the bridge and the river runs under the bridge and the river"
 
@@ -121,6 +125,44 @@ def test_accepted_guesses_are_tinted_only_with_color(
     assert "\x1b[" not in invoke(*arguments, "--no-color").stdout
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[" not in invoke(*arguments, "--color").output
+
+
+# -- Ctrl-C -----------------------------------------------------------------------------------------------------
+
+
+LONG = ("--ctx-size", "4096", "--max-tokens", "4000")
+
+
+def test_ctrl_c_keeps_what_came_and_says_so_by_the_exit_code(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = PressesCtrlC()
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", out)
+        with pytest.raises(SystemExit) as left:
+            cli.main(["run", str(toy), PROMPT, *LONG])
+    assert left.value.code == 130
+    text = out.getvalue()
+    assert text.endswith("\n")
+    assert len(text) > 1
+
+
+def press_ctrl_c_once_an_answer_is_followed(over: threading.Event) -> None:
+    while not over.wait(0.001):
+        if "ctrl_c_cancels" in repr(signal.getsignal(signal.SIGINT)):
+            _thread.interrupt_main()
+            return
+
+
+def test_ctrl_c_with_json_still_gives_an_object(invoke: Invoke, toy: Path) -> None:
+    over = threading.Event()
+    finger = threading.Thread(target=press_ctrl_c_once_an_answer_is_followed, args=(over,))
+    finger.start()
+    result = invoke("run", toy, PROMPT, "--json", *LONG)
+    over.set()
+    finger.join()
+    assert result.exit_code == 130
+    got = json.loads(result.stdout)
+    assert got["finish_reason"] == "cancelled"
+    assert got["usage"]["completion_tokens"] == len(got["token_ids"]) < 3000
 
 
 # -- how it is answered -----------------------------------------------------------------------------------------

@@ -78,6 +78,16 @@ def test_an_answer_without_text_is_an_empty_line_and_a_second_answer_begins_afre
     assert capsys.readouterr().out == "\na\n"
 
 
+def test_an_answer_that_failed_leaves_no_empty_line(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(PLAIN)
+    screen.break_off()
+    assert capsys.readouterr().out == ""
+    screen.piece(Piece("half", (), ""))
+    screen.break_off()
+    screen.break_off()
+    assert capsys.readouterr().out == "half\n"
+
+
 def test_a_notice_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen(PLAIN)
     for message in ("first", "second", "first"):

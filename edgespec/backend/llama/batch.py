@@ -68,7 +68,7 @@ class Batch:
     def highest_token(self) -> int:
         """The highest token id; a negative one counts as beyond every vocabulary."""
         tokens: list[int] = self._token[: self.n].tolist()
-        return max(tokens, default=0) if min(tokens, default=0) >= 0 else 1 << 31
+        return max(tokens, default=0) if min(tokens, default=0) >= 0 else 0xFFFFFFFF
 
     def struct(self) -> llama_cpp.llama_batch:
         self._struct.n_tokens = self.n

@@ -17,19 +17,27 @@ if TYPE_CHECKING:
 
 
 class Logits:
-    """Where a context keeps its logits. Asking for single rows costs a call into the library each, and a new array."""
+    """Where a context keeps its logits. Asking it for single rows would cost a call and a new array each."""
 
     def __init__(self, context: llama_cpp.llama_context_p, max_rows: int, n_vocab: int) -> None:
         self._context = context
         self._max_rows = max_rows
         self._n_vocab = n_vocab
         self._address = 0
+        self._generation = 0
         self._rows: FloatArray = np.empty((0, n_vocab), np.float32)
 
-    def rows(self) -> FloatArray:
-        """float32[max_rows, n_vocab], a read-only view: the latest pass, whose every row has an output, lies at its
-        head. What lies beyond the pass must not be read. Raises EngineFailure when there are no logits.
+    def rows(self, generation: int) -> FloatArray:
+        """float32[max_rows, n_vocab], a read-only view: the rows of this pass, which all have an output, come first.
+
+        What lies beyond the pass must not be read. Raises EngineFailure when there are no logits.
         """
+        if generation != self._generation:
+            self._locate()
+            self._generation = generation
+        return self._rows
+
+    def _locate(self) -> None:
         pointer = llama_cpp.llama_get_logits(self._context)
         if not pointer:
             raise EngineFailure("cannot read the logits", log().reason(), "see 'edgespec doctor'")
@@ -39,16 +47,13 @@ class Logits:
             flat = np.frombuffer(memoryview(buffer).toreadonly(), np.float32)
             self._rows = flat.reshape(self._max_rows, self._n_vocab)
             self._address = address
-        return self._rows
 
 
 class LlamaRows:
     """ports.Rows of one request: `n_rows` rows of the latest pass from `first_row` on."""
 
-    def __init__(self, target: LlamaTarget, logits: Logits, first_row: int, n_rows: int) -> None:
+    def __init__(self, target: LlamaTarget, first_row: int, n_rows: int) -> None:
         self._target = target
-        self._logits = logits
-        self._found: FloatArray | None = None
         self._first_row = first_row
         self._n_rows = n_rows
         self._generation = target.generation
@@ -59,7 +64,4 @@ class LlamaRows:
             raise StaleRows("these logits belong to an earlier pass of the target")
         if not 0 <= row < self._n_rows:
             raise ValueError(f"row {row} of {self._n_rows}")
-        if self._found is None:
-            self._found = self._logits.rows()
-        found: FloatArray = self._found[self._first_row + row]
-        return found
+        return self._target.row(self._first_row + row)

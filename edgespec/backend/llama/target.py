@@ -24,7 +24,7 @@ from edgespec.backend.llama.sequences import Sequences
 from edgespec.backend.llama.support import can_roll_back
 from edgespec.backend.settings import LlamaSettings
 from edgespec.errors import ContextOverflow, EdgeSpecError, EngineFailure
-from edgespec.spec.ports import Capabilities, Commit, IntArray, Rows, SequenceId, VerifyRequest
+from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Rows, SequenceId, VerifyRequest
 from edgespec.spec.tree import DraftTree, depths, is_chain
 
 # What llama_decode returns when the abort callback ended the pass; below -1 it broke off while computing.
@@ -151,7 +151,7 @@ class LlamaTarget:
         ]
         self._decode([self._sequences[request.sequence] for request in requests])
         self._placed.update({one.request.sequence: one for one in placed})
-        return [LlamaRows(self, self._logits, one.first_row, 1 + len(one.request.tree)) for one in placed]
+        return [LlamaRows(self, one.first_row, 1 + len(one.request.tree)) for one in placed]
 
     def _place(self, request: VerifyRequest, n_padding: int) -> Placed:
         """Write one request into the batch."""
@@ -255,6 +255,11 @@ class LlamaTarget:
             self._model.free()
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def row(self, batch_row: int) -> FloatArray:
+        """float32[n_vocab], a read-only view into libllama's buffer."""
+        row: FloatArray = self._logits.rows(self.generation)[batch_row]
+        return row
 
     def _require_open(self) -> None:
         if self._context is None:

@@ -20,10 +20,10 @@ def rows(batch: Batch) -> list[Row]:
 def test_runs_and_nodes_are_written_in_order() -> None:
     batch = Batch(8, 3)
     batch.add_run(ids([7, 8]), 40, ids([2, 0]), 0)
-    batch.add(9, 42, [0])
+    batch.add_nodes(ids([9, 8]), [42, 43], [[0, 2], [2]])
     batch.add_run(ids([5]), 42, ids([2]), 1)
-    assert batch.n == 4
-    assert rows(batch) == [(7, 40, [2, 0], 0), (8, 41, [2, 0], 0), (9, 42, [0], 1), (5, 42, [2], 1)]
+    assert batch.n == 5
+    assert rows(batch) == [(7, 40, [2, 0], 0), (8, 41, [2, 0], 0), (9, 42, [0, 2], 1), (8, 43, [2], 1), (5, 42, [2], 1)]
 
 
 def test_a_batch_is_filled_anew() -> None:
@@ -31,7 +31,7 @@ def test_a_batch_is_filled_anew() -> None:
     batch.add_run(ids([1, 2, 3, 4]), 0, ids([0, 1]), 1)
     batch.clear()
     assert rows(batch) == []
-    batch.add(6, 9, [1])
+    batch.add_nodes(ids([6]), [9], [[1]])
     assert rows(batch) == [(6, 9, [1], 1)]
 
 
@@ -44,7 +44,7 @@ def test_nothing_is_written_beyond_its_room() -> None:
     batch.clear()
     batch.add_run(ids([1, 2, 3]), 0, ids([0]), 1)
     with pytest.raises(IndexError):
-        batch.add(4, 3, [0])
+        batch.add_nodes(ids([4]), [3], [[0]])
     assert [row[0] for row in rows(batch)] == [1, 2, 3]
 
 
@@ -53,10 +53,10 @@ def test_the_highest_token_shows_foreign_ones() -> None:
     assert batch.highest_token() == 0
     batch.add_run(ids([3, 7, 1]), 0, ids([0]), 1)
     assert batch.highest_token() == 7
-    batch.add(-1, 3, [0])
+    batch.add_nodes(ids([-1]), [3], [[0]])
     assert batch.highest_token() == 0xFFFFFFFF
     batch.clear()
-    batch.add(2, 0, [0])
+    batch.add_nodes(ids([2]), [0], [[0]])
     assert batch.highest_token() == 2
 
 

@@ -54,6 +54,29 @@ def test_an_interrupt_with_nothing_running_ends_the_next_pass(toys: Toys, open_t
     assert all(same(a, b) for a, b in zip(expected, peek(target, [9], BUSH, 8), strict=True))
 
 
+@pytest.mark.parametrize("kind", [Kind.LLAMA, Kind.GEMMA3, Kind.MOE])
+def test_an_interrupt_ends_a_pass_that_runs(
+    kind: Kind, toys: Toys, open_target: OpenTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = open_target(toys.path(kind))
+    read(target, TEXT)
+    expected = peek(target, [9], BUSH, 8)
+    decode = llama_cpp.llama_decode
+
+    def interrupted_decode(context: llama_cpp.llama_context_p, batch: llama_cpp.llama_batch) -> int:
+        target.interrupt()
+        return int(decode(context, batch))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(llama_cpp, "llama_decode", interrupted_decode)
+        for call in (lambda: target.extend(0, ids([1, 2])), lambda: verify(target, [9], BUSH, 8)):
+            with pytest.raises(Interrupted):
+                call()
+            target.resume()
+    assert target.length(0) == 60
+    assert all(same(a, b) for a, b in zip(expected, peek(target, [9], BUSH, 8), strict=True))
+
+
 def test_the_error_is_the_one_that_the_target_names(toys: Toys, open_target: OpenTarget) -> None:
     target = open_target(toys.path())
     target.interrupt()
