@@ -67,38 +67,26 @@ class Figures:
     tokens_per_pass: float
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """Seconds of wall time and of the thread's processor time."""
-
-    wall: float
-    cpu: float
-
-    @classmethod
-    def now(cls) -> Moment:
-        return cls(time.perf_counter(), time.thread_time())
-
-    def __sub__(self, other: Moment) -> Moment:
-        return Moment(self.wall - other.wall, self.cpu - other.cpu)
-
-    def __add__(self, other: Moment) -> Moment:
-        return Moment(self.wall + other.wall, self.cpu + other.cpu)
-
-
 class DecodeClock:
-    """Time spent in llama_decode, and in nothing else."""
+    """Seconds spent in llama_decode, and in nothing else: of wall time, and of the thread's processor time.
+
+    What it does itself counts as overhead, so it does little: the first steps after a pass find no cache warm.
+    """
 
     def __init__(self) -> None:
-        self.spent = Moment(0.0, 0.0)
+        self.wall = 0.0
+        self.cpu = 0.0
 
     @contextmanager
     def installed(self) -> Iterator[None]:
         original = llama_cpp.llama_decode
+        wall_clock, cpu_clock = time.perf_counter, time.thread_time
 
         def timed(context: object, batch: object) -> int:
-            started = Moment.now()
+            wall, cpu = wall_clock(), cpu_clock()
             code: int = original(context, batch)
-            self.spent += Moment.now() - started
+            self.cpu += cpu_clock() - cpu
+            self.wall += wall_clock() - wall
             return code
 
         llama_cpp.llama_decode = timed
@@ -109,17 +97,21 @@ class DecodeClock:
 
 
 class Stopwatch:
-    """Takes the end of every round, in the worker's thread. It cancels an answer that has given enough."""
+    """Takes the end of every round, in the worker's thread. It cancels an answer that has given enough.
+
+    Seconds for each counted round: what it took beside llama_decode, the same in processor time, and llama_decode.
+    """
 
     def __init__(self, clock: DecodeClock, profile: cProfile.Profile | None = None) -> None:
-        self.overheads: list[Moment] = []
-        self.decodes: list[Moment] = []
+        self.overheads: list[float] = []
+        self.cpu_overheads: list[float] = []
+        self.decodes: list[float] = []
         self.tokens: list[int] = []
         self._clock = clock
         self._profile = profile
         self._cancel = CancelToken()
         self._n_seen = 0
-        self._ended = self._decoded = Moment(0.0, 0.0)
+        self._last = (0.0, 0.0, 0.0, 0.0)
 
     def next_answer(self) -> CancelToken:
         self._cancel = CancelToken()
@@ -127,14 +119,16 @@ class Stopwatch:
         return self._cancel
 
     def on_round(self, report: RoundReport) -> None:
-        now, decoded = Moment.now(), self._clock.spent
+        wall, cpu = time.perf_counter(), time.thread_time()
         self._n_seen += 1
         if N_WARM_UP < self._n_seen <= N_WARM_UP + N_COUNTED:
-            self.decodes.append(decoded - self._decoded)
-            self.overheads.append(now - self._ended - self.decodes[-1])
+            last_wall, last_cpu, last_decode_wall, last_decode_cpu = self._last
+            self.decodes.append(self._clock.wall - last_decode_wall)
+            self.overheads.append(wall - last_wall - self.decodes[-1])
+            self.cpu_overheads.append(cpu - last_cpu - (self._clock.cpu - last_decode_cpu))
             self.tokens.append(len(report.tokens))
         self._control()
-        self._ended, self._decoded = Moment.now(), self._clock.spent
+        self._last = (time.perf_counter(), time.thread_time(), self._clock.wall, self._clock.cpu)
 
     def _control(self) -> None:
         if self._n_seen == N_WARM_UP and self._profile is not None:
@@ -201,9 +195,9 @@ class Bench:
 
 
 def figures(case: str, watch: Stopwatch) -> Figures:
-    q1, median, q3 = statistics.quantiles((one.wall * 1e3 for one in watch.overheads), n=4)
-    cpu = statistics.median(one.cpu * 1e3 for one in watch.overheads)
-    decode = statistics.median(one.wall * 1e3 for one in watch.decodes)
+    q1, median, q3 = statistics.quantiles((seconds * 1e3 for seconds in watch.overheads), n=4)
+    cpu = statistics.median(watch.cpu_overheads) * 1e3
+    decode = statistics.median(watch.decodes) * 1e3
     return Figures(case, len(watch.overheads), q1, median, q3, cpu, decode, statistics.fmean(watch.tokens))
 
 

@@ -139,7 +139,7 @@ def _none_survives(path: Path, why: str) -> EngineFailure:
     return EngineFailure(
         f"cannot run {path.name}",
         f"this build of llama.cpp dies with every setting tried ({why})",
-        "rebuild it with the variables in the README, under 'Building llama.cpp'",
+        "download the file again, or if other models die too, rebuild it as the README says under 'Building llama.cpp'",
     )
 
 

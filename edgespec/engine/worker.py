@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 import numpy as np
 
@@ -117,11 +117,8 @@ class Worker:
         self._target.close()
 
     def _take_messages(self, block: bool) -> None:
-        while True:
-            try:
-                message = self._inbox.get(block=block)
-            except Empty:
-                return
+        while block or not self._inbox.empty():  # only this thread takes messages out
+            message = self._inbox.get()
             block = False
             if isinstance(message, Request):
                 self._waiting.append(message)
