@@ -8,24 +8,23 @@ return codes become errors. Used from one thread; only `interrupt` may be called
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import llama_cpp
-import numpy as np
 
 from edgespec.backend.llama import native
 from edgespec.backend.llama.batch import Batch
 from edgespec.backend.llama.cells import CachedSequence, Cells
-from edgespec.backend.llama.layout import check_path, n_in_line, n_leaves, node_ids
+from edgespec.backend.llama.layout import check_path, n_in_line, n_leaves
 from edgespec.backend.llama.limits import PassLimits, require
 from edgespec.backend.llama.log import log
+from edgespec.backend.llama.placing import Placed, place
 from edgespec.backend.llama.rows import LlamaRows, Logits
 from edgespec.backend.llama.sequences import Sequences
 from edgespec.backend.llama.support import can_roll_back
 from edgespec.backend.settings import LlamaSettings
 from edgespec.errors import ContextOverflow, EdgeSpecError, EngineFailure
 from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Rows, SequenceId, VerifyRequest
-from edgespec.spec.tree import DraftTree, depths, is_chain
 
 # What llama_decode returns when the abort callback ended the pass; below -1 it broke off while computing.
 ABORTED, BAD_BATCH = 2, -1
@@ -33,16 +32,6 @@ ABORTED, BAD_BATCH = 2, -1
 
 class Interrupted(Exception):
     """A pass was aborted by `interrupt`; the cache is back at the state before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """What the last verify pass holds of one sequence, for the commit that follows."""
-
-    request: VerifyRequest
-    first_row: int
-    chain: bool
-    ids: list[list[int]]  # of each node; empty for a chain
 
 
 class LlamaTarget:
@@ -146,42 +135,14 @@ class LlamaTarget:
         self._sequences.share({r.sequence: n_leaves(r.tree.parents.tolist()) for r in requests}, self._placed)
         self._batch.clear()
         n_padding = width - sum(len(r.pending) + len(r.tree) for r in requests)
+        last = len(requests) - 1
         placed = [
-            self._place(request, n_padding if i == len(requests) - 1 else 0) for i, request in enumerate(requests)
+            place(self._batch, self._sequences[request.sequence], request, n_padding if i == last else 0)
+            for i, request in enumerate(requests)
         ]
         self._decode([self._sequences[request.sequence] for request in requests])
         self._placed.update({one.request.sequence: one for one in placed})
         return [LlamaRows(self, one.first_row, 1 + len(one.request.tree)) for one in placed]
-
-    def _place(self, request: VerifyRequest, n_padding: int) -> Placed:
-        """Write one request into the batch."""
-        cached = self._sequences[request.sequence]
-        chain = is_chain(request.tree)
-        start = cached.length + len(request.pending)
-        first = self._batch.n + len(request.pending) - 1
-        self._batch.add_run(request.pending, cached.length, cached.id_array, 1)
-        ids = [] if chain else self._place_tree(cached, request.tree, start)
-        if chain:
-            self._batch.add_run(request.tree.tokens, start, cached.id_array, 1)
-        if n_padding:
-            self._place_padding(cached, request, n_padding, ids)
-        return Placed(request, first, chain, ids)
-
-    def _place_tree(self, cached: CachedSequence, tree: DraftTree, start: int) -> list[list[int]]:
-        parents: list[int] = tree.parents.tolist()
-        ids = node_ids(parents, cached.ids)
-        positions: list[int] = []
-        for parent in parents:
-            positions.append(start if parent < 0 else positions[parent] + 1)
-        self._batch.add_nodes(tree.tokens, positions, ids)
-        return ids
-
-    def _place_padding(self, cached: CachedSequence, request: VerifyRequest, n: int, ids: list[list[int]]) -> None:
-        """Rows whose results are thrown away: they prolong the last-listed path, behind everything that counts."""
-        depth = int(depths(request.tree)[-1]) if ids else len(request.tree)
-        own = np.array(ids[-1], np.int32) if ids else cached.id_array
-        start = cached.length + len(request.pending) + depth
-        self._batch.add_run(np.full(n, request.pending[-1], np.int32), start, own, 1)
 
     def commit(self, sequence: SequenceId, commit: Commit) -> IntArray:
         placed = self._placed.get(sequence)
