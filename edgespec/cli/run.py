@@ -110,7 +110,7 @@ def _model_and_prompt(words: tuple[str, ...], named: str | None, prompt_file: Pa
         prompt = without_last_newline(read_text(prompt_file, "--prompt-file"))
     else:
         prompt = read_stdin()
-    if not prompt:
+    if not prompt.strip():
         raise BadInput("the prompt", "it is empty", "give a text to answer")
     return model, prompt
 

@@ -218,3 +218,9 @@ def test_the_environment_sets_an_option(invoke: Invoke, toy: Path, monkeypatch: 
 
 def test_errors_have_three_parts() -> None:
     assert str(BadInput("x", "y", "z")) == "x: y; z."
+
+
+def test_the_package_itself_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "edgespec", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("edgespec, version ")

@@ -74,9 +74,9 @@ def test_arguments_that_contradict_are_wrong_usage(invoke: Invoke, arguments: li
 
 
 def test_an_empty_prompt_is_refused(invoke: Invoke, toy: Path) -> None:
-    result = invoke("run", toy, "-", stdin="\n")
-    assert result.exit_code == 13
-    assert "empty" in result.stderr
+    for result in (invoke("run", toy, "-", stdin="\n"), invoke("run", toy, "   ")):
+        assert result.exit_code == 13
+        assert "empty" in result.stderr
 
 
 # -- what is printed --------------------------------------------------------------------------------------------
