@@ -86,7 +86,8 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A whole answer. `token_ids` is the shortest prefix of the generated tokens whose text contains `text`."""
+    """A whole answer. `token_ids` is the shortest prefix of the generated tokens whose text contains `text`;
+    without a stop string that is all of them."""
 
     text: str
     token_ids: tuple[int, ...]

@@ -57,6 +57,6 @@ def write_atomically(path: Path, text: str) -> None:
             stream.write(text)
         os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a shared EDGESPEC_HOME from other users
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException:  # also Ctrl-C: no temporary file stays behind; raised again
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -50,7 +50,10 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one drafter may propose this round. A zero `max_nodes` means: do not draft."""
+    """What one drafter may propose this round. A zero `max_nodes` means: do not draft.
+
+    deadline_seconds: counted from the call of `propose`.
+    """
 
     max_nodes: int
     max_leaves: int = 1
@@ -91,7 +94,7 @@ class Rows(Protocol):
     """Logits of one request: row 0 belongs to the last pending token, row i + 1 to node i of its tree."""
 
     def logits(self, row: int) -> FloatArray:
-        """float32[n_vocab], valid until the target's next call; raises StaleRows after it."""
+        """float32[n_vocab], valid until the target's next pass (extend or verify); raises StaleRows after it."""
 
 
 class Target(Protocol):
@@ -144,7 +147,7 @@ class Drafter(Protocol):
     def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None:
         """Learn a commit. `nodes[i]` is the row-less node index of own node i in the verified tree, -1 if cut.
 
-        Rows die at the target's next call, so copy what is needed later.
+        Rows die at the target's next pass, so copy what is needed later.
         """
 
     def end(self, sequence: SequenceId) -> None:

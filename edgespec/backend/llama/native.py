@@ -80,7 +80,7 @@ def load_model(path: Path, settings: LlamaSettings, progress: Progress | None = 
         if model is None:
             raise _load_error(path, ring.reason())
         require_support(path, model.pointer)
-    except BaseException:
+    except BaseException:  # also Ctrl-C: a loaded model is never left behind; raised again
         if model is not None:
             model.free()
         raise
