@@ -1,27 +1,139 @@
-"""How much to draft. The plain policy: whatever a drafter offers, up to a fixed number of nodes, within what a pass
-may hold.
+"""How much to draft: the socket, and the plain policy that takes whatever a drafter offers up to a fixed size.
+
+A policy is asked in the order of a round: `plan` for each drafter in turn, `select` once for the whole batch, since all
+trees share one pass, and `record` once the pass is over. Knows no clock and no model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
+
+import numpy as np
 
 from edgespec.events import RoundReport
 from edgespec.spec.ports import Capabilities, IntArray, Plan
+from edgespec.spec.predict import BreakEven
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import DraftTree, best_first
+from edgespec.spec.tree import DraftTree, best_first, merge
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """What one drafter answered, before anything is merged or cut; `seconds` is what the call took."""
+
+    drafter: str
+    plan: Plan
+    tree: DraftTree
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Everything proposed for one sequence this round, in the order of its drafters."""
+
+    state: SequenceState
+    proposed: tuple[Proposed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What goes into the pass for one sequence; `nodes[d][i]` is where drafter d's own node i went, -1 if cut."""
+
+    tree: DraftTree
+    nodes: tuple[IntArray, ...]
+
+
+class Reason(str, Enum):
+    """Why a round drafted or did not. The values are stable, for programs."""
+
+    DRAFTED = "drafted"
+    NO_DRAFTER = "no-drafter"
+    NO_ROLLBACK = "no-rollback"
+    LIMIT = "limit"
+    UNMEASURED = "unmeasured"
+    NO_MATCH = "no-match"
+    NOT_WORTH_IT = "not-worth-it"
+    LEDGER = "ledger"
+    REFRESH = "refresh"
+    SHORT_ANSWER = "short-answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a round was expected to give: its tokens and seconds, and the seconds of a plain round instead."""
+
+    reason: Reason
+    n_sequences: int
+    n_nodes: int
+    n_rows: int
+    expected_tokens: float
+    expected_seconds: float
+    plain_seconds: float
+
+    @property
+    def goodput(self) -> float:
+        """Expected tokens per second."""
+        return self.expected_tokens / self.expected_seconds
+
+    @property
+    def plain_goodput(self) -> float:
+        return self.n_sequences / self.plain_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterView:
+    """What is believed of a drafter. acceptance: of all its steps; trust: what came true over what it claimed."""
+
+    name: str
+    n_steps: int
+    acceptance: float
+    trust: float
+    call_seconds: float
+    is_free: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a policy does what it does, for people and for programs. rounds: how often each reason decided.
+
+    load: the time of a plain pass now over its time when the table was measured. lost_seconds and headroom_seconds:
+    the ledger's balance, and what it would let be risked now.
+    """
+
+    last: Decision
+    rounds: dict[Reason, int]
+    break_even: tuple[BreakEven, ...]
+    drafters: tuple[DrafterView, ...]
+    load: float
+    lost_seconds: float
+    headroom_seconds: float
 
 
 class Policy(Protocol):
-    def plan(self, state: SequenceState, drafter: str, capabilities: Capabilities, n_sequences: int) -> Plan:
-        """What `drafter` may propose for `state` this round, with `n_sequences` sharing the pass."""
+    def plan(
+        self,
+        state: SequenceState,
+        drafter: str,
+        capabilities: Capabilities,
+        n_sequences: int,
+        offered: Seq[Proposed] = (),
+    ) -> Plan:
+        """What `drafter` may propose for `state`, with `n_sequences` sharing the pass.
 
-    def select(self, state: SequenceState, tree: DraftTree, plan: Plan) -> tuple[DraftTree, IntArray]:
-        """The part of the merged tree worth verifying, prefix-closed, principal branch first; and its node map."""
+        `offered` is what the drafters before it have proposed this round, so that an expensive one need not be called.
+        """
 
-    def record(self, state: SequenceState, report: RoundReport) -> None:
-        """Learn from a round."""
+    def select(self, offers: Seq[Offer], capabilities: Capabilities) -> list[Selection]:
+        """For each sequence the part of its trees worth verifying: merged, prefix-closed, principal branch first."""
+
+    def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
+        """Learn from a round. `draft_seconds`: all that plain decoding would not have spent, the pass itself excepted.
+
+        A sequence that failed in this round has a report without tokens.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +143,14 @@ class FixedPolicy:
     max_nodes: int = 15
     max_leaves: int = 1
 
-    def plan(self, state: SequenceState, drafter: str, capabilities: Capabilities, n_sequences: int) -> Plan:
+    def plan(
+        self,
+        state: SequenceState,
+        drafter: str,
+        capabilities: Capabilities,
+        n_sequences: int,
+        offered: Seq[Proposed] = (),
+    ) -> Plan:
         # An exact request's draft is one branch.
         max_leaves = 1 if state.exact else min(self.max_leaves, capabilities.max_leaves)
         # No deeper than what may still be accepted: the walk emits one token more than it accepts nodes.
@@ -39,11 +158,32 @@ class FixedPolicy:
         room = min(self.max_nodes, useful, node_room(state, capabilities, n_sequences))
         return Plan(max_nodes=max(0, room), max_leaves=max_leaves)
 
-    def select(self, state: SequenceState, tree: DraftTree, plan: Plan) -> tuple[DraftTree, IntArray]:
-        return best_first(tree, plan.max_nodes, plan.max_leaves)
+    def select(self, offers: Seq[Offer], capabilities: Capabilities) -> list[Selection]:
+        return [self._select(offer) for offer in offers]
 
-    def record(self, state: SequenceState, report: RoundReport) -> None:
+    def _select(self, offer: Offer) -> Selection:
+        merged, nodes = merge([one.tree for one in offer.proposed])
+        if not len(merged):
+            return Selection(merged, tuple(nodes))
+        plan = max((one.plan for one in offer.proposed), key=lambda plan: plan.max_nodes)
+        return cut(merged, nodes, plan.max_nodes, plan.max_leaves)
+
+    def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
         pass
+
+
+def cut(merged: DraftTree, nodes: Seq[IntArray], max_nodes: int, max_leaves: int) -> Selection:
+    """The likeliest part of a merged tree within both limits. `nodes`: the node maps that `merge` returned with it."""
+    best, kept = best_first(merged, max_nodes, max_leaves)
+    if best is merged:
+        return Selection(merged, tuple(nodes))
+    return Selection(best, tuple(through(own, kept) for own in nodes))
+
+
+def through(nodes: IntArray, node_map: IntArray) -> IntArray:
+    """Node numbers taken through one more map; -1 stays -1."""
+    final = [*node_map.tolist(), -1]
+    return np.array([final[node] for node in nodes.tolist()], np.int32)
 
 
 def node_room(state: SequenceState, capabilities: Capabilities, n_sequences: int) -> int:

@@ -16,10 +16,10 @@ import numpy as np
 
 from edgespec.errors import EdgeSpecError
 from edgespec.events import RoundReport
-from edgespec.spec.policy import Policy
-from edgespec.spec.ports import Commit, Drafter, IntArray, Plan, Rows, Target, Verifier, VerifyRequest
+from edgespec.spec.policy import Offer, Policy, Proposed, Selection, cut
+from edgespec.spec.ports import Commit, Drafter, IntArray, Rows, Target, Verifier, VerifyRequest
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import DraftTree, best_first, child_table, is_chain, merge
+from edgespec.spec.tree import DraftTree, child_table, is_chain
 
 Clock = Callable[[], float]
 _NOTHING = Commit(np.empty(0, np.int32), np.empty(0, np.int32))
@@ -39,7 +39,6 @@ class Proposal:
 
     tree: DraftTree
     nodes: tuple[IntArray, ...]
-    seconds: float
     n_pending: int
 
 
@@ -62,45 +61,33 @@ class Loop:
             if one.state.failure is not None:
                 raise one.state.failure
         started = self.clock()
-        proposals = [self._propose(one, len(batch)) for one in batch]
+        offers = [self._offer(one, len(batch)) for one in batch]
+        chosen = self.policy.select(offers, self.target.capabilities)
+        proposals = [_proposal(offer, selection) for offer, selection in zip(offers, chosen, strict=True)]
         for one, proposal in zip(batch, proposals, strict=True):
             for drafter in one.drafters:
                 drafter.anticipate(one.state.id, proposal.tree)
         n_rows, width = self._width(batch, proposals)
         before_verify = self.clock()
         rows = self.target.verify([self._request(o, p) for o, p in zip(batch, proposals, strict=True)], width)
-        verify_seconds = self.clock() - before_verify
-        commits = [self._settle(o, p, r) for o, p, r in zip(batch, proposals, rows, strict=True)]
+        taken = (before_verify - started, self.clock() - before_verify)
+        settled = [self._settle(o, p, r) for o, p, r in zip(batch, proposals, rows, strict=True)]
         seconds = self.clock() - started
-        return [
-            self._report(one, proposal, commit, n_rows, width, verify_seconds, seconds)
-            for one, proposal, commit in zip(batch, proposals, commits, strict=True)
+        reports = [
+            self._report(one, proposal, commit, n_rows, width, (*taken, seconds))
+            for one, proposal, (commit, _) in zip(batch, proposals, settled, strict=True)
         ]
+        self.policy.record(offers, reports, taken[0] + sum(observing for _, observing in settled))
+        return reports
 
-    def _propose(self, one: Drafting, n_sequences: int) -> Proposal:
-        started = self.clock()
-        capabilities = self.target.capabilities
-        plans = [self.policy.plan(one.state, d.name, capabilities, n_sequences) for d in one.drafters]
-        trees = [d.propose(one.state.id, plan) for d, plan in zip(one.drafters, plans, strict=True)]
-        merged, maps = merge(trees)
-        if plans and len(merged):
-            chosen, kept = self._select(one.state, merged, max(plans, key=lambda p: p.max_nodes))
-            if chosen is not merged:
-                maps = [_through(own, kept) for own in maps]
-            merged = chosen
-        return Proposal(merged, tuple(maps), self.clock() - started, len(one.state.pending))
-
-    def _select(self, state: SequenceState, tree: DraftTree, plan: Plan) -> tuple[DraftTree, IntArray]:
-        """The policy's choice; of it an exact request verifies one branch only.
-
-        The cells of another branch lie behind those of the first, which may change the order of summation and thereby
-        the last bits of its rows (seen with libllama, flash attention off).
-        """
-        chosen, kept = self.policy.select(state, tree, plan)
-        if not state.exact or is_chain(chosen):
-            return chosen, kept
-        branch, in_branch = best_first(chosen, len(chosen), 1)
-        return branch, _through(kept, in_branch)
+    def _offer(self, one: Drafting, n_sequences: int) -> Offer:
+        proposed: list[Proposed] = []
+        for drafter in one.drafters:
+            plan = self.policy.plan(one.state, drafter.name, self.target.capabilities, n_sequences, proposed)
+            started = self.clock()
+            tree = drafter.propose(one.state.id, plan)
+            proposed.append(Proposed(drafter.name, plan, tree, self.clock() - started))
+        return Offer(one.state, tuple(proposed))
 
     def _width(self, batch: Seq[Drafting], proposals: Seq[Proposal]) -> tuple[int, int]:
         """Rows that count, and the width they are padded to: the next one inside an exact request's class."""
@@ -113,19 +100,21 @@ class Loop:
     def _request(self, one: Drafting, proposal: Proposal) -> VerifyRequest:
         return VerifyRequest(one.state.id, one.state.pending, proposal.tree, canonical=one.state.exact)
 
-    def _settle(self, one: Drafting, proposal: Proposal, rows: Rows) -> Commit:
-        """Walk, commit, observe: the state afterwards holds the verdict."""
+    def _settle(self, one: Drafting, proposal: Proposal, rows: Rows) -> tuple[Commit, float]:
+        """Walk, observe, commit: the state afterwards holds the verdict. Returns it with the seconds of observing."""
         state = one.state
         limit = max(1, state.remaining)
         try:
             commit = self.verifier.walk(proposal.tree, rows, state.law, state.tokens, limit, state.end_tokens)
         except EdgeSpecError as error:
             state.failure = error
-            return _NOTHING
+            return _NOTHING, 0.0
+        before_observe = self.clock()
         for drafter, nodes in zip(one.drafters, proposal.nodes, strict=True):
             drafter.observe(state.id, commit, rows, nodes)
+        observe_seconds = self.clock() - before_observe
         state.accept(commit.tokens.tolist(), self.target.commit(state.id, commit))
-        return commit
+        return commit, observe_seconds
 
     def _report(
         self,
@@ -134,9 +123,9 @@ class Loop:
         commit: Commit,
         n_rows: int,
         width: int,
-        verify_seconds: float,
-        seconds: float,
+        taken: tuple[float, float, float],
     ) -> RoundReport:
+        """`taken`: seconds of proposing, of the pass, and of the whole round."""
         sources = _sources(one, proposal, commit)
         report = RoundReport(
             n_rows=width,
@@ -145,23 +134,27 @@ class Loop:
             n_accepted=sum(1 for source in sources if source),
             tokens=tuple(commit.tokens.tolist()),
             sources=sources,
-            propose_seconds=proposal.seconds,
-            verify_seconds=verify_seconds,
-            seconds=seconds,
+            propose_seconds=taken[0],
+            verify_seconds=taken[1],
+            seconds=taken[2],
             n_pending=proposal.n_pending,
             tree_tokens=tuple(proposal.tree.tokens.tolist()),
             tree_parents=tuple(proposal.tree.parents.tolist()),
             path=tuple(commit.path.tolist()),
         )
         one.state.counts.add(report)
-        self.policy.record(one.state, report)
         return report
 
 
-def _through(nodes: IntArray, node_map: IntArray) -> IntArray:
-    """Node numbers taken through one more map; -1 stays -1."""
-    final = [*node_map.tolist(), -1]
-    return np.array([final[node] for node in nodes.tolist()], np.int32)
+def _proposal(offer: Offer, chosen: Selection) -> Proposal:
+    """What the policy chose; of it an exact request verifies one branch only.
+
+    The cells of another branch lie behind those of the first, which may change the order of summation and thereby the
+    last bits of its rows (seen with libllama, flash attention off).
+    """
+    if offer.state.exact and not is_chain(chosen.tree):
+        chosen = cut(chosen.tree, chosen.nodes, len(chosen.tree), 1)
+    return Proposal(chosen.tree, chosen.nodes, len(offer.state.pending))
 
 
 def _sources(one: Drafting, proposal: Proposal, commit: Commit) -> tuple[str, ...]:

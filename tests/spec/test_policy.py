@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from edgespec.events import RoundReport
 from edgespec.spec.law import Law, SamplingSettings
-from edgespec.spec.policy import FixedPolicy, Policy, node_room
+from edgespec.spec.policy import FixedPolicy, Offer, Policy, Proposed, node_room, through
 from edgespec.spec.ports import Capabilities, Plan
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import DraftTree, best_first
+from edgespec.spec.tree import EMPTY, DraftTree, best_first, merge
 from tests.spec.random_trees import trees
 
 ROOMY = Capabilities(n_ctx=100, n_vocab=4, max_rows=16, max_chunk=8, max_leaves=4, can_rollback=True)
@@ -24,6 +24,10 @@ def state_of(
     state = SequenceState.start(0, [1] * n_tokens, Law(SamplingSettings()), max_tokens, frozenset(), widths)
     state.pending = np.ones(n_pending, np.int32)
     return state
+
+
+def offer_of(tree: DraftTree, plan: Plan) -> Offer:
+    return Offer(state_of(), (Proposed("any", plan, tree, 0.0),))
 
 
 @pytest.mark.parametrize(
@@ -88,14 +92,15 @@ def test_an_exact_request_is_asked_for_one_branch() -> None:
 
 @given(trees(), st.integers(0, 8), st.integers(1, 4))
 def test_it_selects_the_likeliest(tree: DraftTree, max_nodes: int, max_leaves: int) -> None:
-    chosen, nodes = FixedPolicy().select(state_of(), tree, Plan(max_nodes, max_leaves))
-    plain, plain_nodes = best_first(tree, max_nodes, max_leaves)
-    assert chosen.tokens.tolist() == plain.tokens.tolist()
-    assert nodes.tolist() == plain_nodes.tolist()
+    chosen = FixedPolicy().select([offer_of(tree, Plan(max_nodes, max_leaves))], ROOMY)[0]
+    merged, (in_merged,) = merge([tree])
+    plain, plain_nodes = best_first(merged, max_nodes, max_leaves)
+    assert chosen.tree.tokens.tolist() == plain.tokens.tolist()
+    assert chosen.nodes[0].tolist() == through(in_merged, plain_nodes).tolist()
 
 
 def test_it_learns_nothing() -> None:
     policy, state = FixedPolicy(), state_of()
     before = policy.plan(state, "any", ROOMY, 1)
-    policy.record(state, RoundReport(4, 0, 3, 0, (1,), ("",), 0.0, 0.0, 0.0))
+    policy.record([offer_of(EMPTY, before)], [RoundReport(4, 0, 3, 0, (1,), ("",), 0.0, 0.0, 0.0)], 0.0)
     assert policy.plan(state, "any", ROOMY, 1) == before

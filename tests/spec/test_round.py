@@ -17,12 +17,14 @@ from edgespec.draft.given import GivenDrafter
 from edgespec.draft.lookup import LookupDrafter
 from edgespec.errors import EngineFailure
 from edgespec.events import Finish, RoundReport
+from edgespec.spec.cost import CostTable
 from edgespec.spec.law import Law, SamplingSettings
-from edgespec.spec.policy import FixedPolicy, Policy, node_room
-from edgespec.spec.ports import Capabilities, Drafter, IntArray, Plan, Rows, VerifyRequest
+from edgespec.spec.measured import MeasuredPolicy
+from edgespec.spec.policy import FixedPolicy, Offer, Policy, Proposed, Selection, cut, node_room, through
+from edgespec.spec.ports import Capabilities, Drafter, Plan, Rows, VerifyRequest
 from edgespec.spec.round import Drafting, Loop
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import DraftMode, DraftTree, best_first, chain, prune, tree_of
+from edgespec.spec.tree import DraftMode, DraftTree, best_first, chain, merge, prune, tree_of
 from edgespec.spec.verify import PathVerifier
 from tests.spec import rows
 from tests.spec.plain_decoding import Asked, Plain, plain_exact, plain_fast
@@ -55,17 +57,29 @@ class WildPolicy:
         self._n_nodes = n_nodes
         self.recorded: list[RoundReport] = []
 
-    def plan(self, state: SequenceState, drafter: str, capabilities: Capabilities, n_sequences: int) -> Plan:
+    def plan(
+        self,
+        state: SequenceState,
+        drafter: str,
+        capabilities: Capabilities,
+        n_sequences: int,
+        offered: Sequence[Proposed] = (),
+    ) -> Plan:
         room = min(self._n_nodes, node_room(state, capabilities, n_sequences))
         return Plan(self._random.randint(0, room), self._random.randint(1, capabilities.max_leaves))
 
-    def select(self, state: SequenceState, tree: DraftTree, plan: Plan) -> tuple[DraftTree, IntArray]:
-        kept, kept_map = prune(tree, np.array([self._random.random() < 0.8 for _ in range(len(tree))], np.bool_))
-        cut, cut_map = best_first(kept, plan.max_nodes, plan.max_leaves)
-        return cut, np.array([-1 if node < 0 else cut_map[node] for node in kept_map.tolist()], np.int32)
+    def select(self, offers: Sequence[Offer], capabilities: Capabilities) -> list[Selection]:
+        return [self._select(offer) for offer in offers]
 
-    def record(self, state: SequenceState, report: RoundReport) -> None:
-        self.recorded.append(report)
+    def _select(self, offer: Offer) -> Selection:
+        tree, nodes = merge([one.tree for one in offer.proposed])
+        kept, kept_map = prune(tree, np.array([self._random.random() < 0.8 for _ in range(len(tree))], np.bool_))
+        max_nodes = max((one.plan.max_nodes for one in offer.proposed), default=0)
+        max_leaves = max((one.plan.max_leaves for one in offer.proposed), default=1)
+        return cut(kept, [through(own, kept_map) for own in nodes], max_nodes, max_leaves)
+
+    def record(self, offers: Sequence[Offer], reports: Sequence[RoundReport], draft_seconds: float) -> None:
+        self.recorded += reports
 
 
 # -- what is asked, and who guesses -------------------------------------------------------------------------------
@@ -150,7 +164,16 @@ class Silent(WildDrafter):
 
 def policies() -> st.SearchStrategy[Policy]:
     fixed = st.builds(FixedPolicy, max_nodes=st.sampled_from([0, 1, 4, 12]), max_leaves=st.integers(1, 4))
-    return st.one_of(fixed, st.builds(WildPolicy, st.integers(0, 10**6), st.just(8)))
+    measured = st.builds(MeasuredPolicy, st.sampled_from(TABLES), max_leaves=st.integers(1, 4))
+    return st.one_of(fixed, st.builds(WildPolicy, st.integers(0, 10**6), st.just(8)), measured)
+
+
+# Where drafting pays at any length, only in a full pass, or at odd widths: the loop's clock ticks once per question.
+TABLES = (
+    CostTable((0,), tuple(range(1, 17)), (tuple(1.0 + 0.01 * n for n in range(16)),)),
+    CostTable((0,), (1, 2, 4, 8, 16), ((1.0, 1.9, 2.0, 2.1, 2.2),), is_partial=True),
+    CostTable((0, 10), (1, 3, 5, 11), ((1.0, 1.1, 1.1, 1.2), (2.0, 2.1, 2.1, 2.2))),
+)
 
 
 # -- the loop at work ---------------------------------------------------------------------------------------------
@@ -332,7 +355,14 @@ def test_a_guessed_token_that_ends_the_answer_was_guessed() -> None:
 class Deep(FixedPolicy):
     """Drafts past every limit that is not the target's."""
 
-    def plan(self, state: SequenceState, drafter: str, capabilities: Capabilities, n_sequences: int) -> Plan:
+    def plan(
+        self,
+        state: SequenceState,
+        drafter: str,
+        capabilities: Capabilities,
+        n_sequences: int,
+        offered: Sequence[Proposed] = (),
+    ) -> Plan:
         return Plan(self.max_nodes, self.max_leaves)
 
 
@@ -383,6 +413,6 @@ def test_a_law_without_a_token_to_choose_fails_its_own_sequence_only() -> None:
 def test_seconds_are_the_clocks() -> None:
     target = WatchedTarget(MODEL, ROOMY)
     one = begin(target, 0, ASKED, Plain((), None), ())
-    ticks = iter([0.0, 1.0, 3.0, 10.0, 14.0, 30.0])  # round, propose, propose, verify, verify, round
+    ticks = iter([0.0, 2.0, 6.0, 7.0, 8.0, 30.0])  # round, verify, verify, observe, observe, round
     report = Loop(target, FixedPolicy(), PathVerifier(), ticks.__next__).run([Drafting(one.state, ())])[0]
     assert (report.propose_seconds, report.verify_seconds, report.seconds) == (2.0, 4.0, 30.0)

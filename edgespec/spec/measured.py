@@ -1,0 +1,273 @@
+"""The measured policy: draft where measured prices and learned acceptance say that it pays, and never lose much.
+
+Each round it takes, of all sequences' trees together, the n likeliest nodes for the n that maximises
+
+    goodput(n) = (n_sequences + sum of their survivals) / (drafting + T_v(rows) + overhead)
+
+over every n whose width was measured, n = 0 included, as far as the ledger lets it. In exact mode a pass costs what the
+padded one does. Rounds in which nobody has a guess are most rounds of most answers, so they go a short way.
+
+Contract: a spec.policy.Policy for one loop and one target; clock-free, driven by what the loop hands in. It learns
+across requests. Prices come from a `CostTable`, so it knows no model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgespec.events import RoundReport
+from edgespec.spec.acceptance import Acceptance
+from edgespec.spec.calls import Calls
+from edgespec.spec.cost import CostTable, DraftCosts
+from edgespec.spec.ledger import Entry, Ledger
+from edgespec.spec.livecosts import LiveCosts
+from edgespec.spec.policy import Decision, DrafterView, Explanation, Offer, Proposed, Reason, Selection
+from edgespec.spec.ports import Capabilities, Plan
+from edgespec.spec.predict import best_size, break_even_table
+from edgespec.spec.prices import Prices, Pricing
+from edgespec.spec.sequence import SequenceState
+from edgespec.spec.tree import EMPTY, DraftMode
+from edgespec.spec.weighed import Weighed, ranked, shares, weigh
+
+# Drafting must promise this much more than plain decoding: below it the estimates' own errors decide.
+_MARGIN = 1.01
+
+# Of quiet rounds in a row only every fourth is looked at closely: plain decoding should not pay for being watched.
+_LOOK_EVERY = 4
+
+NO_PLAN = Plan(max_nodes=0)
+_NO_NODES = np.empty(0, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What was decided for the pass under way. `weighed` is empty in a quiet round, where nobody had a guess."""
+
+    weighed: Seq[Weighed]
+    context: int
+    n_nodes: int
+    t1_seconds: float
+    bound_seconds: float
+    risk_seconds: float
+    probing: frozenset[str]
+
+
+class MeasuredPolicy:
+    """`draft_costs`: what the calls of drafters that cost time were measured to take, by name.
+
+    `journal` gets every ledger entry. Reads as public: costs, acceptance, ledger, calls, decision (the last one).
+    """
+
+    def __init__(
+        self,
+        table: CostTable,
+        draft_costs: Mapping[str, DraftCosts] | None = None,
+        max_leaves: int = 1,
+        journal: Callable[[Entry], None] | None = None,
+    ) -> None:
+        self.costs = LiveCosts(table)
+        self.acceptance = Acceptance()
+        self.ledger = Ledger()
+        self.calls = Calls(self.costs, self.acceptance, self.ledger, draft_costs or {})
+        self.decision = Decision(Reason.NO_DRAFTER, 1, 0, 1, 1.0, 0.0, 0.0)
+        self._max_leaves = max_leaves
+        self._journal = journal
+        self._rounds: Counter[Reason] = Counter()
+        self._prices = Prices(self.costs)
+        self._t1_seconds = self.costs.seconds(1, 0)
+        self._around_seconds = 0.0
+        self._n_quiet = 0
+        self._plan = NO_PLAN
+        self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset())
+
+    # -- plan -------------------------------------------------------------------------------------------------------
+
+    def plan(
+        self,
+        state: SequenceState,
+        drafter: str,
+        capabilities: Capabilities,
+        n_sequences: int,
+        offered: Seq[Proposed] = (),
+    ) -> Plan:
+        # An exact request's draft is one branch.
+        leaves = 1 if state.exact else max(1, min(self._max_leaves, capabilities.max_leaves))
+        n_nodes = self._room(state, capabilities, n_sequences, leaves)
+        if n_nodes <= 0:
+            return NO_PLAN
+        if self.calls.is_free(drafter, self._t1_seconds):
+            if not self.calls.may_ask(self._t1_seconds):
+                return NO_PLAN
+        else:
+            n_pending = len(state.pending) + n_sequences - 1
+            pricing = self._prices.pricing(n_sequences, n_pending, len(state.tokens), state.width_class)
+            n_nodes = self.calls.size(drafter, state.n_output, n_nodes, pricing, offered)
+        if (self._plan.max_nodes, self._plan.max_leaves) != (n_nodes, leaves):
+            self._plan = Plan(n_nodes, leaves)
+        return self._plan
+
+    def _room(self, state: SequenceState, capabilities: Capabilities, n_sequences: int, leaves: int) -> int:
+        """Nodes one sequence may have, if the others draft nothing. When there are none, the reason is noted."""
+        if not capabilities.can_rollback:
+            self.calls.refusal = Reason.NO_ROLLBACK
+            return 0
+        others = len(state.pending) + n_sequences - 1
+        useful = (state.remaining - 1) * leaves
+        room = min(capabilities.max_rows - others, capabilities.n_ctx - len(state.tokens), useful)
+        self.calls.refusal = Reason.LIMIT if room <= 0 else Reason.UNMEASURED
+        return min(room, self._prices.widest(state.width_class, capabilities.max_rows) - others)
+
+    # -- select -----------------------------------------------------------------------------------------------------
+
+    def select(self, offers: Seq[Offer], capabilities: Capabilities) -> list[Selection]:
+        if not any(len(one.tree) for offer in offers for one in offer.proposed):
+            return self._select_nothing(offers)
+        weighed = [weigh(offer, self.acceptance) for offer in offers]
+        n_pending = sum(len(offer.state.pending) for offer in offers)
+        context = sum(one.position for one in weighed) // len(weighed)
+        width_class = offers[0].state.width_class
+        pricing = self._prices.pricing(len(offers), n_pending, context, width_class)
+        room = self._prices.widest(width_class, capabilities.max_rows) - n_pending
+        survivals = ranked(weighed)[: max(0, room)]
+        spent = sum(one.seconds for offer in offers for one in offer.proposed)
+        headroom = self.ledger.headroom(pricing.t1_seconds) + pricing.plain_seconds - spent - self._around_seconds
+        longest = headroom / self.costs.excess.factor
+        n_nodes = self._choose(survivals, pricing, spent, longest, weighed)
+        reason = Reason.DRAFTED if n_nodes else self._why_plain(survivals, pricing, spent, longest)
+        self._decide(reason, survivals[:n_nodes], pricing, spent, n_pending)
+        bound = pricing.seconds[n_nodes] * self.costs.excess.factor if n_nodes else 0.0
+        risk = bound + spent + self._around_seconds - pricing.plain_seconds if n_nodes else self.calls.risk_seconds
+        self._begin(weighed, context, n_nodes, pricing.t1_seconds, bound, risk)
+        return [one.select(n) for one, n in zip(weighed, shares(weighed, n_nodes), strict=True)]
+
+    def _select_nothing(self, offers: Seq[Offer]) -> list[Selection]:
+        n_sequences, t1 = len(offers), self._t1_seconds
+        reason = self.calls.refusal
+        for offer in offers:
+            for one in offer.proposed:
+                if one.plan.max_nodes:
+                    reason = Reason.NO_MATCH
+        self._rounds[reason] += 1
+        plain = t1 * n_sequences
+        self.decision = Decision(reason, n_sequences, 0, n_sequences, float(n_sequences), plain, plain)
+        self._begin((), len(offers[0].state.tokens), 0, t1, 0.0, self.calls.risk_seconds)
+        return [Selection(EMPTY, (_NO_NODES,) * len(offer.proposed)) for offer in offers]
+
+    def _begin(self, weighed: Seq[Weighed], context: int, n_nodes: int, t1: float, bound: float, risk: float) -> None:
+        probing = frozenset(self.calls.probing)
+        self._round = Round(weighed, context, n_nodes, t1, bound, risk, probing)
+        self.calls.begin_round()
+
+    def _choose(
+        self, survivals: Seq[float], pricing: Pricing, spent: float, longest: float, weighed: Seq[Weighed]
+    ) -> int:
+        """How many of the ranked nodes go into the pass, which may take up to `longest` seconds."""
+        if self.costs.needs_plain:
+            return 0
+        if any(one.tree.mode is DraftMode.SAMPLED for one in weighed):
+            # Its drafter stopped causally; leaving out some nodes now would bias what is accepted.
+            return len(survivals) if pricing.seconds[len(survivals)] <= longest else 0
+        return best_size(survivals, pricing.seconds, pricing.n_sequences, spent, longest, _MARGIN)
+
+    def _why_plain(self, survivals: Seq[float], pricing: Pricing, spent: float, longest: float) -> Reason:
+        if self.costs.needs_plain:
+            return Reason.REFRESH
+        possible = [seconds for seconds in pricing.seconds[1 : len(survivals) + 1] if seconds < math.inf]
+        if not possible:
+            return Reason.UNMEASURED
+        if possible[-1] <= longest:
+            return Reason.NOT_WORTH_IT
+        wanted = best_size(survivals, pricing.seconds, pricing.n_sequences, spent, math.inf, _MARGIN)
+        return Reason.LEDGER if wanted else Reason.NOT_WORTH_IT
+
+    def _decide(self, reason: Reason, taken: Seq[float], pricing: Pricing, spent: float, n_pending: int) -> None:
+        """Keep what was expected of nodes with the survivals `taken`, and why."""
+        self._rounds[reason] += 1
+        n, n_sequences = len(taken), pricing.n_sequences
+        tokens, seconds = n_sequences + sum(taken), spent + pricing.seconds[n]
+        self.decision = Decision(reason, n_sequences, n, n_pending + n, tokens, seconds, pricing.plain_seconds)
+
+    # -- record -----------------------------------------------------------------------------------------------------
+
+    def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
+        done, report = self._round, reports[0]
+        n_emitted = sum(len(one.tokens) for one in reports)
+        entry = Entry(report.seconds, draft_seconds, n_emitted, done.t1_seconds, done.bound_seconds, done.risk_seconds)
+        self._settle(entry)
+        if done.weighed or done.probing or any(self.acceptance.follows(offer.state.id) for offer in offers):
+            self._score(offers, reports)
+        elif self._n_quiet % _LOOK_EVERY and not self.costs.needs_plain:
+            self._n_quiet += 1
+            return
+        self._n_quiet = 0 if done.weighed else self._n_quiet + 1
+        self._learn_costs([one for offer in offers for one in offer.proposed], report, draft_seconds)
+        self._prices.forget()
+        self._t1_seconds = done.t1_seconds
+        if not done.n_nodes:
+            width = self.costs.table.next_below(report.n_rows)
+            self._t1_seconds = self.costs.seconds(width, done.context) / len(reports)
+
+    def _learn_costs(self, calls: Seq[Proposed], report: RoundReport, draft_seconds: float) -> None:
+        done = self._round
+        for one in calls:
+            self.calls.observe(one)
+        undrafted = report.seconds - draft_seconds
+        if done.n_nodes:
+            # What walking and committing a draft takes beyond a plain round is a part of its width's price.
+            self.costs.observe_drafted(report.n_rows, done.context, undrafted - self.costs.overhead_seconds)
+        else:
+            overhead = max(0.0, undrafted - report.verify_seconds)
+            self.costs.observe_plain(report.n_rows, done.context, report.verify_seconds, overhead)
+        around = max(0.0, draft_seconds - sum(one.seconds for one in calls))
+        self._around_seconds += 0.1 * (min(around, 3.0 * self._around_seconds + 1e-4) - self._around_seconds)
+
+    def _score(self, offers: Seq[Offer], reports: Seq[RoundReport]) -> None:
+        done = self._round
+        for index, (offer, report) in enumerate(zip(offers, reports, strict=True)):
+            position = len(offer.state.tokens) - len(report.tokens)
+            watches = done.weighed[index].watches if done.weighed else {}
+            for one in offer.proposed:
+                watch = watches.get(one.drafter)
+                self.acceptance.score(offer.state.id, one.drafter, watch, position, report.tokens)
+                if one.drafter in done.probing:
+                    self.calls.settle(one.drafter, watch is not None and watch.n_right > 0)
+            if offer.state.finish is not None:
+                self.acceptance.forget(offer.state.id)
+
+    def charge(self, seconds: float) -> None:
+        """Drafters took this time outside of rounds, say to read a prompt: the ledger has to earn it back."""
+        self._settle(Entry(seconds, seconds, 0, self._t1_seconds))
+
+    def _settle(self, entry: Entry) -> None:
+        self.ledger.settle(entry)
+        if self._journal is not None:
+            self._journal(entry)
+
+    # -- explain ----------------------------------------------------------------------------------------------------
+
+    def explain(self, context: int, width_class: tuple[int, ...] = ()) -> Explanation:
+        """What holds at so many tokens of context; `width_class` is an exact request's."""
+        costs, widths = self.costs, self.costs.table.widths
+        widths = tuple(width for width in widths if not width_class or width in width_class)
+        seconds = [costs.seconds(width, context) for width in widths]
+        return Explanation(
+            last=self.decision,
+            rounds=dict(self._rounds),
+            break_even=break_even_table(widths, seconds),
+            drafters=tuple(self._view(name, seconds[0]) for name in self.calls.costs),
+            load=costs.load,
+            lost_seconds=self.ledger.lost_seconds,
+            headroom_seconds=self.ledger.headroom(seconds[0]),
+        )
+
+    def _view(self, name: str, t1_seconds: float) -> DrafterView:
+        profile = self.acceptance.profile(name)
+        is_free = self.calls.is_free(name, t1_seconds)
+        seconds = self.calls.costs[name].seconds(1)
+        return DrafterView(name, profile.n_steps, profile.acceptance, profile.trust, seconds, is_free)

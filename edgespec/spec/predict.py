@@ -1,0 +1,173 @@
+"""What drafting can give: the arithmetic of tokens per pass and speed, from numbers alone.
+
+Notation: a = P(a drafted token is right | those before it are), N = drafted tokens of a chain, T_v(n) = seconds of a
+pass of n rows, T1 = T_v(1), T_d = seconds of drafting. Plain decoding takes T1 per token, so
+
+    speed-up = (1 + sum of survivals) / ((T_d + T_v(1 + N) + overhead) / T1)
+
+with sum of survivals = a + a^2 + ... + a^N for a constant a. Two textbook forms stand beside it: Leviathan, Kalman and
+Matias, "Fast Inference from Transformers via Speculative Decoding" (2023), theorem 3.8, takes a pass of any width to
+cost T1; the other takes it to grow by a share alpha of T1 per row, and counts only accepted tokens.
+Contract: pure functions; knows no drafter and no policy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+from edgespec.spec.cost import CostTable
+
+
+def tokens_per_pass(acceptance: float, n_drafted: int) -> float:
+    """1 + a + ... + a^N: expected tokens of a pass over a chain, the target's own one included."""
+    return 1.0 + sum(acceptance**depth for depth in range(1, n_drafted + 1))
+
+
+def goodput(survivals: Seq[float], seconds: float, n_sequences: int = 1) -> float:
+    """Expected tokens per second of a round over nodes with these survivals that takes `seconds` in all."""
+    return (n_sequences + sum(survivals)) / seconds
+
+
+def best_size(
+    survivals: Seq[float],
+    seconds: Seq[float],
+    n_sequences: int = 1,
+    spent_seconds: float = 0.0,
+    longest_seconds: float = math.inf,
+    margin: float = 1.0,
+) -> int:
+    """How many of the nodes, likeliest first, to verify for the highest goodput; 0 is plain decoding.
+
+    survivals: descending. seconds[n]: the pass over n nodes, inf where that is not possible. `spent_seconds` of
+    drafting are gone in any case. Passes over `longest_seconds` are left out; drafting must beat plain by the factor
+    `margin`.
+    Every n is tried, since real curves have steps and goodput several peaks.
+    """
+    best, tokens = 0, float(n_sequences)
+    best_rate = margin * tokens / (spent_seconds + seconds[0])
+    for n, survival in enumerate(survivals, 1):
+        tokens += survival
+        rate = tokens / (spent_seconds + seconds[n])
+        if rate > best_rate and seconds[n] <= longest_seconds:
+            best, best_rate = n, rate
+    return best
+
+
+def break_even(cost_ratio: float, n_drafted: int) -> float:
+    """The acceptance at which a chain of N tokens just pays, when its round takes `cost_ratio` plain passes.
+
+    inf if not even a perfect drafter would pay. Found by bisection: the expected tokens rise with the acceptance.
+    """
+    if cost_ratio <= 1.0:
+        return 0.0
+    if n_drafted + 1 < cost_ratio:
+        return math.inf
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if tokens_per_pass(middle, n_drafted) < cost_ratio else (low, middle)
+    return high
+
+
+def leviathan_speedup(acceptance: float, n_drafted: int, cost_coefficient: float) -> float:
+    """Theorem 3.8: (1 - a^(N+1)) / ((1 - a) (N c + 1)), c = seconds of one drafted token over T1."""
+    return tokens_per_pass(acceptance, n_drafted) / (n_drafted * cost_coefficient + 1.0)
+
+
+def linear_speedup(acceptance: float, n_drafted: int, draft_ratio: float, alpha: float) -> float:
+    """E[accepted] / (T_draft / T_decode + 1 + alpha N).
+
+    Its numerator lacks the token that every pass gives for nothing, so it is 0 without a draft instead of 1.
+    """
+    return (tokens_per_pass(acceptance, n_drafted) - 1.0) / (draft_ratio + 1.0 + alpha * n_drafted)
+
+
+def slope(table: CostTable, context: int) -> float:
+    """alpha: the growth of a pass per further row in units of T1, the least-squares line through (1 row, T1)."""
+    seconds = table.at(context)
+    rows = [width - 1 for width in table.widths]
+    growth = [s / seconds[0] - 1.0 for s in seconds]
+    return sum(r * g for r, g in zip(rows, growth, strict=True)) / max(1, sum(r * r for r in rows))
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """What a pass of `rows` rows costs in plain passes, and the acceptance from which a chain that fills it pays."""
+
+    rows: int
+    cost_ratio: float
+    acceptance: float
+
+
+def break_even_table(widths: Seq[int], seconds: Seq[float], extra_seconds: float = 0.0) -> tuple[BreakEven, ...]:
+    """One line for each width but the first, which must be the plain pass. `extra_seconds`: drafting, per round."""
+    lines: list[BreakEven] = []
+    for width, taken in zip(widths[1:], seconds[1:], strict=True):
+        ratio = (taken + extra_seconds) / seconds[0]
+        lines.append(BreakEven(width, ratio, break_even(ratio, width - 1)))
+    return tuple(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """A what-if for a chain of constant acceptance. Speed-ups are over plain decoding at the same context."""
+
+    tokens_per_pass: float
+    speedup: float
+    break_even_acceptance: float
+    textbook_speedup: float
+    leviathan_speedup: float
+
+
+def forecast(
+    table: CostTable,
+    context: int,
+    acceptance: float,
+    n_drafted: int,
+    draft_seconds: float = 0.0,
+    overhead_seconds: float = 0.0,
+) -> Forecast:
+    """Predict chains of `n_drafted` tokens, drafted in `draft_seconds` together.
+
+    Raises ValueError unless 0 <= acceptance <= 1 and 1 + n_drafted rows lie within the table.
+    """
+    if not 0.0 <= acceptance <= 1.0:
+        raise ValueError(f"an acceptance of {acceptance} is no probability")
+    if not 1 <= n_drafted < table.widest:
+        raise ValueError(f"{n_drafted} drafted tokens need {n_drafted + 1} rows; 2 to {table.widest} were measured")
+    steps = table.steps(context)
+    plain = steps[1] + overhead_seconds
+    ratio = (draft_seconds + steps[1 + n_drafted] + overhead_seconds) / plain
+    tokens = tokens_per_pass(acceptance, n_drafted)
+    return Forecast(
+        tokens_per_pass=tokens,
+        speedup=tokens / ratio,
+        break_even_acceptance=break_even(ratio, n_drafted),
+        textbook_speedup=linear_speedup(acceptance, n_drafted, draft_seconds / plain, slope(table, context)),
+        leviathan_speedup=leviathan_speedup(acceptance, n_drafted, draft_seconds / n_drafted / plain),
+    )
+
+
+def serial_seconds(n_drafted: int, seconds_per_draft: float, verify_seconds: float, handover: float = 0.0) -> float:
+    """One round when drafting and verifying take turns; `handover` is what passing tokens across costs."""
+    return n_drafted * seconds_per_draft + verify_seconds + handover
+
+
+def overlapped_seconds(
+    n_drafted: int,
+    seconds_per_draft: float,
+    verify_seconds: float,
+    hit_rate: float,
+    slowdown: float = 0.0,
+    handover: float = 0.0,
+) -> float:
+    """One round when the next draft is made on a second device while the target verifies.
+
+    `slowdown`: the share by which the target slows while the drafter runs. With `hit_rate` the draft fits the outcome:
+    what of it outlasts the pass is waited for; otherwise it is made anew.
+    """
+    drafting = n_drafted * seconds_per_draft
+    verifying = verify_seconds * (1.0 + slowdown)
+    return verifying + handover + hit_rate * max(0.0, drafting - verifying) + (1.0 - hit_rate) * drafting

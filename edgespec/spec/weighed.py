@@ -1,0 +1,75 @@
+"""One round's proposals made comparable: calibrated, merged, and ranked by how likely they are to be accepted.
+
+Knows no costs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgespec.spec.acceptance import Acceptance, Watch
+from edgespec.spec.policy import Offer, Selection, cut
+from edgespec.spec.ports import IntArray
+from edgespec.spec.tree import EMPTY, DraftTree, best_first, is_chain, merge
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """One sequence's trees as one, with calibrated survival; `nodes` are the node maps of the merge.
+
+    likely: survivals of the part that keeps to the plans' limits, descending. watches: for each drafter that proposed
+    something, what will score it. position: tokens committed before the round.
+    """
+
+    tree: DraftTree
+    nodes: tuple[IntArray, ...]
+    likely: list[float]
+    max_leaves: int
+    watches: dict[str, Watch]
+    position: int
+
+    def select(self, n_nodes: int) -> Selection:
+        """The `n_nodes` likeliest."""
+        if n_nodes <= 0:
+            return Selection(EMPTY, tuple(np.full(len(own), -1, np.int32) for own in self.nodes))
+        return cut(self.tree, self.nodes, n_nodes, self.max_leaves)
+
+
+def weigh(offer: Offer, acceptance: Acceptance) -> Weighed:
+    """Raises ValueError if a SAMPLED tree meets another one, as `merge` does."""
+    position = len(offer.state.tokens)
+    trees: list[DraftTree] = []
+    watches: dict[str, Watch] = {}
+    max_nodes, max_leaves = 0, 1
+    for source, one in enumerate(offer.proposed):
+        tree = one.tree
+        if len(tree):
+            tree, watches[one.drafter] = acceptance.calibrate(one.drafter, source, tree, position)
+        trees.append(tree)
+        max_nodes, max_leaves = max(max_nodes, one.plan.max_nodes), max(max_leaves, one.plan.max_leaves)
+    merged, nodes = merge(trees)
+    likely: list[float] = merged.survival.tolist()
+    if not is_chain(merged):
+        best, _ = best_first(merged, max_nodes, max_leaves)
+        likely = sorted(best.survival.tolist(), reverse=True)
+    return Weighed(merged, tuple(nodes), likely[:max_nodes], max_leaves, watches, position)
+
+
+def ranked(weighed: Seq[Weighed]) -> list[float]:
+    """Survivals of all sequences' nodes, descending."""
+    if len(weighed) == 1:
+        return weighed[0].likely
+    return sorted((survival for one in weighed for survival in one.likely), reverse=True)
+
+
+def shares(weighed: Seq[Weighed], n_nodes: int) -> list[int]:
+    """How many of the `n_nodes` likeliest nodes of all sequences are each one's; of equals the earlier one's first."""
+    if len(weighed) == 1:
+        return [n_nodes]
+    places = [(survival, -index) for index, one in enumerate(weighed) for survival in one.likely]
+    counts = Counter(-index for _, index in sorted(places, reverse=True)[:n_nodes])
+    return [counts[index] for index in range(len(weighed))]

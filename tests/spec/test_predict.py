@@ -1,0 +1,139 @@
+"""Closed forms against the sums, searches and limits they stand for."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgespec.spec.cost import CostTable
+from edgespec.spec.predict import (
+    best_size,
+    break_even,
+    break_even_table,
+    forecast,
+    goodput,
+    leviathan_speedup,
+    linear_speedup,
+    overlapped_seconds,
+    serial_seconds,
+    slope,
+    tokens_per_pass,
+)
+
+TABLE = CostTable((256,), (1, 2, 4, 8, 16), ((0.0093, 0.0131, 0.0157, 0.0208, 0.0292),))
+acceptances = st.floats(0.0, 1.0)
+survival_lists = st.lists(acceptances, max_size=8).map(lambda values: sorted(values, reverse=True))
+
+
+@given(st.floats(0.0, 0.999), st.integers(0, 31))
+def test_tokens_per_pass_is_the_geometric_sum(acceptance: float, n_drafted: int) -> None:
+    wanted = (1.0 - acceptance ** (n_drafted + 1)) / (1.0 - acceptance)
+    assert tokens_per_pass(acceptance, n_drafted) == pytest.approx(wanted)
+    assert tokens_per_pass(1.0, n_drafted) == n_drafted + 1
+
+
+@given(
+    survival_lists,
+    st.lists(st.floats(0.1, 9.0) | st.just(math.inf), min_size=9, max_size=9),
+    st.integers(1, 3),
+    st.floats(0.0, 2.0),
+    st.floats(0.1, 9.0),
+    st.floats(1.0, 1.5),
+)
+def test_the_best_size_is_the_best_of_all(
+    survivals: list[float], seconds: list[float], n_sequences: int, spent: float, longest: float, margin: float
+) -> None:
+    seconds[0] = 1.0
+    n = best_size(survivals, seconds, n_sequences, spent, longest, margin)
+    rates = [goodput(survivals[:k], spent + seconds[k], n_sequences) for k in range(len(survivals) + 1)]
+    able = [rates[k] for k in range(1, len(rates)) if seconds[k] <= longest]
+    if max(able, default=0.0) > margin * rates[0] * (1.0 + 1e-9):
+        assert seconds[n] <= longest
+        assert rates[n] == pytest.approx(max(able))
+    elif max(able, default=0.0) < margin * rates[0] * (1.0 - 1e-9):
+        assert n == 0
+
+
+def test_the_best_size_may_lie_beyond_a_step_that_does_not_pay() -> None:
+    """Narrow passes cost nearly as much as the widest one, as on a GPU whose kernels change at nine rows."""
+    seconds = [1.0, 2.4, 2.5, 2.6, 2.7, 2.8, 2.8, 2.8, 2.8]
+    survivals = [0.95 ** (i + 1) for i in range(8)]
+    assert best_size(survivals[:1], seconds) == 0
+    assert best_size(survivals, seconds) == 8
+
+
+@given(st.floats(1.0, 33.0), st.integers(1, 31))
+def test_break_even_is_where_tokens_pay_for_the_round(cost_ratio: float, n_drafted: int) -> None:
+    acceptance = break_even(cost_ratio, n_drafted)
+    if cost_ratio > n_drafted + 1:
+        assert acceptance == math.inf
+    else:
+        assert tokens_per_pass(acceptance, n_drafted) == pytest.approx(cost_ratio, rel=1e-6)
+
+
+def test_a_free_pass_breaks_even_at_once() -> None:
+    assert break_even(0.9, 4) == 0.0
+
+
+def test_break_even_table_names_each_width() -> None:
+    lines = break_even_table(TABLE.widths, TABLE.at(256))
+    assert [line.rows for line in lines] == [2, 4, 8, 16]
+    assert lines[0].acceptance == pytest.approx(131 / 93 - 1, abs=1e-6)
+    assert lines[3].cost_ratio == pytest.approx(292 / 93)
+    dearer = break_even_table(TABLE.widths, TABLE.at(256), extra_seconds=0.002)
+    assert all(b.acceptance > a.acceptance for a, b in zip(lines, dearer, strict=True))
+
+
+@given(acceptances, st.integers(1, 15), st.floats(0.0, 0.5))
+def test_on_a_flat_curve_the_speedup_is_leviathans(acceptance: float, n_drafted: int, cost: float) -> None:
+    flat = CostTable((0,), (1, 16), ((1.0, 1.0),))
+    seen = forecast(flat, 0, acceptance, n_drafted, draft_seconds=cost * n_drafted)
+    assert seen.speedup == pytest.approx(leviathan_speedup(acceptance, n_drafted, cost))
+    assert seen.leviathan_speedup == pytest.approx(seen.speedup)
+
+
+@given(acceptances, st.integers(1, 15), st.floats(0.0, 0.5), st.floats(0.0, 1.0))
+def test_on_a_line_the_textbook_form_lacks_exactly_the_free_token(
+    acceptance: float, n_drafted: int, draft: float, alpha: float
+) -> None:
+    widths = tuple(range(1, 17))
+    table = CostTable((0,), widths, (tuple(1.0 + alpha * (width - 1) for width in widths),))
+    assert slope(table, 0) == pytest.approx(alpha)
+    seen = forecast(table, 0, acceptance, n_drafted, draft)
+    ratio = seen.tokens_per_pass / seen.speedup
+    assert seen.textbook_speedup == pytest.approx((seen.tokens_per_pass - 1.0) / ratio)
+    assert linear_speedup(acceptance, 0, 0.0, alpha) == 0.0
+
+
+def test_forecast_on_the_measured_curve() -> None:
+    seen = forecast(TABLE, 256, acceptance=0.8, n_drafted=7)
+    assert seen.tokens_per_pass == pytest.approx(4.161, abs=1e-3)
+    assert seen.speedup == pytest.approx(4.161 * 93 / 208, abs=1e-3)
+    assert forecast(TABLE, 256, seen.break_even_acceptance, 7).speedup == pytest.approx(1.0)
+    assert forecast(TABLE, 256, 0.8, 4).speedup < forecast(TABLE, 256, 0.8, 4 + 3).speedup
+
+
+@pytest.mark.parametrize(("acceptance", "n_drafted"), [(-0.1, 4), (1.1, 4), (math.nan, 4), (0.5, 0), (0.5, 16)])
+def test_what_cannot_be_forecast_is_refused(acceptance: float, n_drafted: int) -> None:
+    with pytest.raises(ValueError, match=r"acceptance|rows"):
+        forecast(TABLE, 256, acceptance, n_drafted)
+
+
+@given(st.integers(1, 8), st.floats(0.0, 0.5), st.floats(0.5, 4.0), acceptances)
+def test_a_second_device_hides_drafting_as_far_as_it_hits(n: int, each: float, verify: float, hit_rate: float) -> None:
+    serial = serial_seconds(n, each, verify)
+    overlapped = overlapped_seconds(n, each, verify, hit_rate)
+    assert overlapped <= serial + 1e-9
+    assert overlapped == pytest.approx(serial - hit_rate * min(n * each, verify))
+    assert overlapped_seconds(n, each, verify, 0.0) == pytest.approx(serial)
+
+
+def test_a_second_device_pays_iff_what_it_hides_exceeds_what_it_slows() -> None:
+    """h * T_d against the slow-down of the pass and the dearer hand-over."""
+    for hit_rate, slowdown in ((0.3, 0.05), (0.3, 0.2), (0.8, 0.2), (0.8, 0.5)):
+        serial = serial_seconds(4, 0.1, 1.2)
+        overlapped = overlapped_seconds(4, 0.1, 1.2, hit_rate, slowdown, handover=0.01)
+        assert (overlapped < serial) == (hit_rate * 0.4 > slowdown * 1.2 + 0.01)
