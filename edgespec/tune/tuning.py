@@ -1,0 +1,116 @@
+"""What tuning found: engine settings by context length, each with the measured cost of its passes.
+
+Plain data that becomes text and comes back. Measures nothing, stores nothing, runs no model.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from edgespec.backend.settings import LlamaSettings
+from edgespec.spec.cost import CostTable
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """One way to run the model. `settings.n_ctx` is what it was measured with and means nothing to others.
+
+    table: passes with `settings.n_threads`. alone: with one thread, for when other programs need the cores; the same
+    table when `n_threads` is 1.
+    """
+
+    settings: LlamaSettings
+    table: CostTable
+    alone: CostTable
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The best way for texts (prompt and answer) of up to `up_to` tokens."""
+
+    up_to: int
+    tuned: Tuned
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One tried setting. plain_seconds: a pass of one row, at each of the tuning's contexts; () if it was not measured,
+    and `fate` says why in a few words ("died: ...", "out of time"), "" otherwise.
+    """
+
+    settings: LlamaSettings
+    plain_seconds: tuple[float, ...]
+    fate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """choices: ascending by `up_to`; the last one also serves longer texts. contexts: tokens of context measured at.
+
+    defaults: the library's own settings, one of the candidates. plain_speedup_over_defaults: at the shortest context.
+    width_class: the cheapest class of bitwise-equal widths for exact answers, () if it was not looked for.
+    is_partial: the time cap cut it short. measured_on: ISO date and time.
+    """
+
+    choices: tuple[Choice, ...]
+    contexts: tuple[int, ...]
+    candidates: tuple[Candidate, ...]
+    defaults: LlamaSettings
+    plain_speedup_over_defaults: float
+    width_class: tuple[int, ...]
+    is_partial: bool
+    measured_on: str
+
+    def for_length(self, n_tokens: int) -> Tuned:
+        """The best way for a text of so many tokens, prompt and answer together."""
+        return next((one.tuned for one in self.choices if n_tokens <= one.up_to), self.choices[-1].tuned)
+
+    def to_text(self) -> str:
+        return json.dumps(
+            {
+                "choices": [_choice_fields(one) for one in self.choices],
+                "contexts": self.contexts,
+                "candidates": [[one.settings.to_json(), one.plain_seconds, one.fate] for one in self.candidates],
+                "defaults": self.defaults.to_json(),
+                "speedup": self.plain_speedup_over_defaults,
+                "width_class": self.width_class,
+                "partial": self.is_partial,
+                "measured_on": self.measured_on,
+            }
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> Tuning:
+        """The tuning that `to_text` wrote. Raises ValueError for any other text."""
+        try:
+            raw = json.loads(text)
+            choices = tuple(_read_choice(*one) for one in raw["choices"])
+            if not choices:
+                raise ValueError("a tuning without a choice")
+            return cls(
+                choices=choices,
+                contexts=tuple(map(int, raw["contexts"])),
+                candidates=tuple(_read_candidate(*one) for one in raw["candidates"]),
+                defaults=LlamaSettings.from_json(raw["defaults"]),
+                plain_speedup_over_defaults=float(raw["speedup"]),
+                width_class=tuple(map(int, raw["width_class"])),
+                is_partial=bool(raw["partial"]),
+                measured_on=str(raw["measured_on"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"this is no tuning: {error!r}") from error
+
+
+def _choice_fields(one: Choice) -> list[int | str]:
+    tuned = one.tuned
+    return [one.up_to, tuned.settings.to_json(), tuned.table.to_text(), tuned.alone.to_text()]
+
+
+def _read_choice(up_to: int, settings: str, table: str, alone: str) -> Choice:
+    read = Tuned(LlamaSettings.from_json(settings), CostTable.from_text(table), CostTable.from_text(alone))
+    return Choice(int(up_to), read)
+
+
+def _read_candidate(settings: str, plain_seconds: list[float], fate: str) -> Candidate:
+    return Candidate(LlamaSettings.from_json(settings), tuple(map(float, plain_seconds)), str(fate))
