@@ -71,6 +71,9 @@ class Calls:
         self._ledger = ledger
         self._probes: dict[str, Probe] = {}
 
+    def reprice(self, live: LiveCosts) -> None:
+        self._live = live
+
     def begin_round(self) -> None:
         self.risk_seconds = 0.0
         self.probing.clear()

@@ -72,6 +72,7 @@ class MeasuredPolicy:
         journal: Callable[[Entry], None] | None = None,
     ) -> None:
         self.costs = LiveCosts(table)
+        self._known_costs = {table: self.costs}
         self.acceptance = Acceptance()
         self.ledger = Ledger()
         self.calls = Calls(self.costs, self.acceptance, self.ledger, draft_costs or {})
@@ -239,6 +240,15 @@ class MeasuredPolicy:
                     self.calls.settle(one.drafter, watch is not None and watch.n_right > 0)
             if offer.state.finish is not None:
                 self.acceptance.forget(offer.state.id)
+
+    def reprice(self, table: CostTable) -> None:
+        """From now on passes cost what `table` says; what rounds have taught about each table is kept for its return."""
+        if table == self.costs.table:
+            return
+        self.costs = self._known_costs.setdefault(table, LiveCosts(table))
+        self.calls.reprice(self.costs)
+        self._prices = Prices(self.costs)
+        self._t1_seconds = self.costs.seconds(1, 0)
 
     def charge(self, seconds: float) -> None:
         """Drafters took this time outside of rounds, say to read a prompt: the ledger has to earn it back."""

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from edgespec.events import RoundReport
+from edgespec.spec.cost import CostTable
 from edgespec.spec.ports import Capabilities, IntArray, Plan
 from edgespec.spec.predict import BreakEven
 from edgespec.spec.sequence import SequenceState
@@ -135,6 +136,12 @@ class Policy(Protocol):
         A sequence that failed in this round has a report without tokens.
         """
 
+    def charge(self, seconds: float) -> None:
+        """Drafters took this time outside of rounds, say to read a prompt."""
+
+    def reprice(self, table: CostTable) -> None:
+        """Passes cost what `table` says from now on: the engine runs with other settings or fewer threads."""
+
 
 @dataclass(frozen=True, slots=True)
 class FixedPolicy:
@@ -169,6 +176,12 @@ class FixedPolicy:
         return cut(merged, nodes, plan.max_nodes, plan.max_leaves)
 
     def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
+        pass
+
+    def charge(self, seconds: float) -> None:
+        pass
+
+    def reprice(self, table: CostTable) -> None:
         pass
 
 

@@ -418,3 +418,27 @@ def test_nothing_is_planned_past_any_limit() -> None:
     assert policy.plan(state_of(max_tokens=14), "d", ROOMY, 1).max_nodes == 3
     state.pending = np.array([1, 2, 3], np.int32)
     assert policy.plan(state, "d", ROOMY, 1).max_nodes == 13
+
+
+def test_another_table_prices_the_next_round_and_the_first_one_comes_back_as_it_was_corrected() -> None:
+    table = Table(MeasuredPolicy(AMX)).taught(0.95, 0.95, 0.95, n_right=3)
+    drafting = table.round(0.95, 0.95, 0.95, n_right=3)
+    corrected = table.policy.costs
+
+    table.policy.reprice(STEEP)
+    assert table.policy.costs is not corrected
+    assert table.policy.costs.seconds(16, 0) == pytest.approx(0.079)
+    n_steep = table.round(0.3, 0.3, 0.3, n_right=0)
+
+    table.policy.reprice(AMX)
+    assert table.policy.costs is corrected
+    assert (drafting, n_steep) == (3, 0)
+    assert table.policy.calls.is_free("d", 0.0093)
+
+
+def test_what_was_learned_of_a_drafter_and_the_ledger_stay_when_prices_change() -> None:
+    table = Table(MeasuredPolicy(AMX)).taught(0.95, 0.95, n_right=0)
+    n_steps, lost = table.policy.acceptance.profile("d").n_steps, table.policy.ledger.lost_seconds
+    table.policy.reprice(STEEP)
+    assert table.policy.acceptance.profile("d").n_steps == n_steps > 0
+    assert table.policy.ledger.lost_seconds == lost
