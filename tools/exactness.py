@@ -3,7 +3,7 @@
     python tools/exactness.py --prompts questions.jsonl --json exactness.json
 
 For every question the answers with drafting off and with lookup are compared in exact mode, greedy and at temperature
-0.8, and in fast mode, where the first difference is judged by the replay rule (`edgespec.replay`). Exit code 1 says
+0.8, and in fast mode, where the first difference is judged by the replay rule (`edgespec.check`). Exit code 1 says
 that an exact answer differed or that a difference was a bug. With --json each comparison is kept in a .jsonl file
 beside it as soon as it is made; a rerun with the same settings goes on after the last one.
 """
@@ -16,7 +16,6 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import Enum
-from itertools import zip_longest
 from pathlib import Path
 
 import click
@@ -25,15 +24,15 @@ if __name__ == "__main__":  # started as a script: imports begin at the reposito
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from edgespec.backend.llama.native import library_fingerprint
-from edgespec.backend.llama.target import LlamaTarget
 from edgespec.backend.probe import model_fingerprint
+from edgespec.bench.prompts import Prompt
+from edgespec.check import compare as compared
+from edgespec.check.compare import Comparer
 from edgespec.engine import DraftChoice, Engine, EngineOptions, GenerateOptions
 from edgespec.errors import BadInput
-from edgespec.events import Completion
 from edgespec.records import write_atomically
-from edgespec.replay import Run, explain, fresh_target
-from edgespec.spec.law import Law, SamplingSettings
-from tools.asking import Asker, Question, load_questions, reported
+from edgespec.spec.law import SamplingSettings
+from tools.asking import Question, load_questions, reported
 
 SEED = 20250
 
@@ -79,62 +78,26 @@ class Comparison:
     detail: str
 
 
-class Comparer:
-    """Asks everything twice. A second copy of the model, for replays, is loaded when fast answers first differ."""
-
-    def __init__(self, engine: Engine, max_tokens: int) -> None:
-        self._asker = Asker(engine)
-        self._engine = engine
-        self._max_tokens = max_tokens
-        self._fresh: LlamaTarget | None = None
-
-    def __enter__(self) -> Comparer:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._fresh is not None:
-            self._fresh.close()
-
-    def compare(self, question: Question, mode: Mode) -> Comparison:
-        prompt = self._asker.tokens(question.text)
-        plain, plain_completion = self._ask(prompt, mode, DraftChoice.OFF)
-        drafted, drafted_completion = self._ask(prompt, mode, DraftChoice.LOOKUP)
-        result, detail = self.judge(mode, plain, drafted)
-        return Comparison(
-            question.id,
-            question.category,
-            mode,
-            result,
-            len(prompt),
-            len(plain.token_ids),
-            plain_completion.timings.passes,
-            drafted_completion.timings.passes,
-            detail,
-        )
-
-    def _ask(self, prompt: list[int], mode: Mode, draft: DraftChoice) -> tuple[Run, Completion]:
-        options = GenerateOptions(sampling=mode.sampling, max_tokens=self._max_tokens, exact=mode.exact, draft=draft)
-        return self._asker.ask(prompt, options)
-
-    def judge(self, mode: Mode, plain: Run, drafted: Run) -> tuple[Result, str]:
-        """The result, and the first difference in words."""
-        if plain.token_ids == drafted.token_ids:
-            return Result.IDENTICAL, ""
-        if mode.exact:
-            return Result.MISMATCH, _first_difference(plain.token_ids, drafted.token_ids)
-        if self._fresh is None:
-            self._fresh = fresh_target(self._engine.header.path, self._engine.settings)
-        difference = explain(self._fresh, Law(mode.sampling), plain, drafted)
-        if difference is None:
-            return Result.IDENTICAL, ""
-        return Result(difference.verdict.value), difference.describe(self._engine.vocab.piece)
+def compare(comparer: Comparer, question: Question, mode: Mode, max_tokens: int) -> Comparison:
+    """The question answered with lookup and without. Raises the engine's errors."""
+    options = GenerateOptions(mode.sampling, max_tokens, exact=mode.exact, draft=DraftChoice.LOOKUP)
+    found = comparer.compare(Prompt(question.id, question.category, question.text), options)
+    return Comparison(
+        question.id,
+        question.category,
+        mode,
+        result_of(mode, found.result),
+        found.n_prompt,
+        found.n_tokens,
+        found.n_passes_plain,
+        found.n_passes_drafted,
+        found.difference.line if found.difference else "",
+    )
 
 
-def _first_difference(plain: tuple[int, ...], drafted: tuple[int, ...]) -> str:
-    for position, (a, b) in enumerate(zip_longest(plain, drafted)):
-        if a != b:
-            return f"token {position}: {'the end' if a is None else a} / {'the end' if b is None else b}"
-    return ""
+def result_of(mode: Mode, found: compared.Result) -> Result:
+    """In exact mode a bug has a name of its own."""
+    return Result.MISMATCH if mode.exact and found is compared.Result.BUG else Result(found.value)
 
 
 # -- what is kept ---------------------------------------------------------------------------------------------------
@@ -243,11 +206,11 @@ def _fill(journal: Journal, engine: Engine, questions: list[Question], max_token
     missing = journal.missing(questions)
     label = f"{len(questions)} questions of {len({q.category for q in questions})} categories"
     with (
-        Comparer(engine, max_tokens) as comparer,
+        Comparer(engine) as comparer,
         click.progressbar(missing, label=label, file=sys.stderr) as left,
     ):
         for question, mode in left:
-            journal.add(comparer.compare(question, mode))
+            journal.add(compare(comparer, question, mode, max_tokens))
 
 
 if __name__ == "__main__":

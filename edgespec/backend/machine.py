@@ -16,7 +16,7 @@ def usable_cores(cgroup: Path = CGROUP) -> int:
     """Cores this process may run on: physical ones where known, no more than its affinity and its container allow."""
     logical = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     physical = psutil.cpu_count(logical=False) or logical
-    return max(1, min(physical, logical, _core_quota(cgroup) or logical))
+    return max(1, min(physical, logical, core_quota(cgroup) or logical))
 
 
 def available_memory_bytes(cgroup: Path = CGROUP) -> int:
@@ -34,7 +34,7 @@ def describe() -> str:
     return f"{cpu}, {usable_cores()} cores, {platform.system()} {platform.machine()}"
 
 
-def _core_quota(cgroup: Path) -> int | None:
+def core_quota(cgroup: Path) -> int | None:
     """Whole cores' worth of time per period, at least one; None without a quota."""
     words = _text(cgroup / "cpu.max").split()
     if len(words) != 2 or not all(map(str.isdigit, words)) or int(words[1]) == 0:

@@ -42,7 +42,8 @@ class LlamaSettings:
     extra_buffers: weight repacking and AMX. swa_full: sliding-window layers get as many cells as the others, so that
     rewinds need no re-reading; else they get one window per sequence id. n_gpu_layers: 0 keeps the model on the CPU, -1
     offloads every layer. max_leaves: leaves of one draft tree. max_sequences: sequences that may have such trees at the
-    same time; more of them share the max_sequences * max_leaves ids. Raises BadInput for values that cannot work.
+    same time; more of them share the max_sequences * max_leaves ids. n_threads_batch: for passes of two rows and more, 0
+    for as many as `n_threads`. Raises BadInput for values that cannot work.
     """
 
     n_ctx: int = 4096
@@ -56,10 +57,12 @@ class LlamaSettings:
     max_rows: int = 32
     max_leaves: int = 8
     max_sequences: int = 4
+    n_threads_batch: int = 0
 
     def __post_init__(self) -> None:
         _within("n_ctx", self.n_ctx, 1, MAX_CELLS)
         _within("n_threads", self.n_threads, 1, MAX_THREADS)
+        _within("n_threads_batch", self.n_threads_batch, 0, MAX_THREADS)
         _within("n_gpu_layers", self.n_gpu_layers, -1, MAX_CELLS)
         _within("prefill_chunk", self.prefill_chunk, 1, MAX_CELLS)
         _within("max_rows", self.max_rows, 1, MAX_CELLS)
@@ -77,6 +80,11 @@ class LlamaSettings:
     def n_ids(self) -> int:
         """Sequence ids of llama.cpp: each leaf of a tree needs one while it is verified."""
         return self.max_sequences * self.max_leaves
+
+    @property
+    def batch_threads(self) -> int:
+        """Threads of passes of two rows and more."""
+        return self.n_threads_batch or self.n_threads
 
     @property
     def n_cells(self) -> int:

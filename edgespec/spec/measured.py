@@ -242,7 +242,7 @@ class MeasuredPolicy:
                 self.acceptance.forget(offer.state.id)
 
     def reprice(self, table: CostTable) -> None:
-        """From now on passes cost what `table` says; what rounds have taught about each table is kept for its return."""
+        """Passes cost what `table` says now; what rounds have taught about each table is kept for its return."""
         if table == self.costs.table:
             return
         self.costs = self._known_costs.setdefault(table, LiveCosts(table))

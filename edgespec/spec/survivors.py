@@ -23,6 +23,8 @@ IdArray = npt.NDArray[np.intp]
 _FEW = 1024
 # Sums over the same weights in another order stay within this factor (n_vocab * 2**-53, with much room).
 _ROUNDING = 1e-9
+# float32 arithmetic, its exponential included, errs by less than this (some 5 units in the last place) per factor.
+_LIGHT = 6e-7
 # `race` first scores the tokens this near the leader, in nats: the best of them rules most others out.
 _NEAR = 4.0
 # Tokens hashed at a time: the dozen passes over a block should find it in the cache.
@@ -102,40 +104,49 @@ def _leaders(row: FloatArray, k: int) -> FloatArray:
 
 def _nucleus(row: FloatArray, top: float, temperature: float, top_p: float, min_p: float) -> IdArray:
     """What top-p and then min-p leave, ascending."""
-    for logits, outside in _widening(row, top, temperature, top_p):
-        weights = np.exp(_scaled(logits, top, temperature))
-        inside = float(weights.sum())
-        least, most = inside * (1.0 - _ROUNDING), (inside + outside) * (1.0 + _ROUNDING)
-        head = _descending(logits[_heavy(weights, top_p, most)])
-        weights = np.exp(_scaled(head, top, temperature))
-        n = _cut(weights, most, top_p, min_p)
-        if n == _cut(weights, least, top_p, min_p):
-            return _first(row, head, n)
+    light = _light_weights(row, top, temperature)
+    for total, error in _totals(light, row, top, temperature):
+        least, most = total * (1.0 - error), total * (1.0 + error)
+        for ids, edge in _heads(light, top_p, most):
+            if not len(ids):
+                continue
+            head = row[ids]
+            leaders = _descending(head)
+            weights = np.exp(_scaled(leaders, top, temperature))
+            n = _cut(weights, most, top_p, min_p)
+            # In a head that holds enough, and whose lightest chosen token is not at its edge, no token is missed.
+            if weights[n - 1] > edge and float(weights.sum()) > top_p * most:
+                if n == _cut(weights, least, top_p, min_p):
+                    return ids[_first(head, leaders, n)]
+                break
     # The cut falls on a border to within rounding, as with exact ties: only the full sort can tell.
     return _cut_exactly(row, _leaders(row, len(row)), top, temperature, top_p, min_p)
 
 
-def _widening(row: FloatArray, top: float, temperature: float, top_p: float) -> Iterator[tuple[FloatArray, float]]:
-    """(logits, bound on the weight of all other tokens together): those near the leader if they are few, then all."""
-    # With this gap the others together weigh less than a seventh of what top-p may leave out.
-    edge = _float32_below(top - (math.log(len(row) / (1.0 - top_p)) + 2.0) * temperature)
-    near = row > edge
-    n_near = int(np.count_nonzero(near))
-    if n_near <= len(row) // 6:
-        yield row[near], (len(row) - n_near) * math.exp((float(edge) - top) / temperature)
-    yield row, 0.0
+def _light_weights(row: FloatArray, top: float, temperature: float) -> FloatArray:
+    """float32 weights, each within _LIGHT of the exact one times (1 + its distance from the leader in nats)."""
+    light: FloatArray = np.empty_like(row)
+    with np.errstate(over="ignore"):  # what float32 cannot hold is as good as -inf
+        np.subtract(row, np.float32(top), out=light)
+        np.multiply(light, np.float32(1.0 / temperature), out=light)
+    return np.exp(light, out=light)
 
 
-def _heavy(weights: Float64Array, top_p: float, total: float) -> npt.NDArray[np.bool_]:
-    """A mask of the heaviest weights, few if possible, that hold at least top_p of `total`."""
-    # All lighter than (1 - top_p) * total / n together cannot reach 1 - top_p, so the loop ends before it runs out.
+def _totals(light: FloatArray, row: FloatArray, top: float, temperature: float) -> Iterator[tuple[float, float]]:
+    """(weight of the whole vocabulary, relative error it may have): the cheap one, then the precise one."""
+    # The mean distance from the leader, weighted by p, is at most the entropy, which log n bounds.
+    yield float(light.sum()), _LIGHT * (1.0 + math.log(len(row)))
+    yield float(np.exp(_scaled(row, top, temperature)).sum()), _ROUNDING
+
+
+def _heads(light: FloatArray, top_p: float, total: float) -> Iterator[tuple[IdArray, float]]:
+    """(ids ascending of ever more of the heaviest tokens, a weight above which none is missing)."""
+    # All lighter than (1 - top_p) * total / n together cannot reach 1 - top_p, so one of these heads holds enough.
     n_spared = 256
-    while n_spared < 16 * len(weights):
-        heavy = weights > (1.0 - top_p) * total / n_spared
-        if weights.sum(where=heavy) > top_p * total:
-            return heavy
+    while n_spared < 16 * len(light):
+        edge = (1.0 - top_p) * total / n_spared
+        yield np.flatnonzero(light > np.float32(edge)), edge * 1.001
         n_spared *= 4
-    return np.ones(len(weights), dtype=np.bool_)
 
 
 def _descending(logits: FloatArray) -> FloatArray:

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from edgespec.engine import Engine, GenerateOptions
+from edgespec.check import compare as compared
 from edgespec.errors import BadInput
-from edgespec.replay import Run, Verdict
-from tools.asking import Asker, Question
-from tools.exactness import FAILURES, Comparer, Comparison, Journal, Mode, counts, main, table
+from tools.asking import Question
+from tools.exactness import FAILURES, Comparison, Journal, Mode, counts, main, result_of, table
 from tools.exactness import Result as Found
 
 SAME = Comparison("1", "tales", Mode.EXACT_GREEDY, Found.IDENTICAL, 10, 20, 20, 9, "")
@@ -71,35 +70,12 @@ def test_a_failure_in_the_results_is_exit_code_1(questions: Path, toy: Path, tmp
     assert "at token 3" in result.stdout
 
 
-def two_answers(engine: Engine, mode: Mode) -> tuple[Run, Run]:
-    """Of different questions, as if drafting had changed the text."""
-    asker = Asker(engine)
-    options = GenerateOptions(sampling=mode.sampling, max_tokens=8, exact=mode.exact)
-    one, other = (asker.ask(asker.tokens(text), options)[0] for text in ("the dog", "no"))
-    assert one.token_ids != other.token_ids
-    return one, replace(other, prompt=one.prompt)
-
-
-@pytest.mark.parametrize("mode", [Mode.EXACT_GREEDY, Mode.EXACT_WARM])
-def test_exact_answers_that_differ_are_a_mismatch(engine: Engine, mode: Mode) -> None:
-    plain, drafted = two_answers(engine, mode)
-    with Comparer(engine, 8) as comparer:
-        found, detail = comparer.judge(mode, plain, drafted)
-        assert comparer.judge(mode, plain, plain) == (Found.IDENTICAL, "")
-    assert found is Found.MISMATCH
-    assert detail.startswith("token ")
-
-
-def test_fast_answers_that_no_width_explains_are_a_bug(engine: Engine) -> None:
-    plain, drafted = two_answers(engine, Mode.FAST_GREEDY)
-    with Comparer(engine, 8) as comparer:
-        found, detail = comparer.judge(Mode.FAST_GREEDY, plain, drafted)
-    assert found is Found.BUG
-    assert detail.startswith("bug at token ")
-
-
-def test_every_verdict_of_the_replay_has_a_result_and_a_tie_is_no_failure() -> None:
-    assert {Found(verdict.value) for verdict in Verdict} == {Found.TIE, Found.BUG}
+def test_every_result_of_a_comparison_has_a_name_and_a_tie_is_no_failure() -> None:
+    fast = {result_of(Mode.FAST_GREEDY, one) for one in compared.Result}
+    assert fast == {Found.IDENTICAL, Found.TIE, Found.BUG}
+    for mode in (Mode.EXACT_GREEDY, Mode.EXACT_WARM):
+        assert result_of(mode, compared.Result.BUG) is Found.MISMATCH
+        assert result_of(mode, compared.Result.IDENTICAL) is Found.IDENTICAL
     assert set(FAILURES) == {Found.BUG, Found.MISMATCH}
 
 

@@ -139,7 +139,7 @@ def new_context(
     params.n_seq_max = n_seq_max
     # The library keeps an output row for every sequence id, and aborts at the first pass when this is below.
     params.n_outputs_max = max(settings.max_rows, n_seq_max)
-    params.n_threads = params.n_threads_batch = settings.n_threads
+    params.n_threads, params.n_threads_batch = settings.n_threads, settings.batch_threads
     params.flash_attn_type = FLASH[settings.flash_attention]
     params.type_k = params.type_v = KV_TYPE[settings.kv_type]
     params.swa_full = settings.swa_full

@@ -99,10 +99,11 @@ class LlamaTarget:
         """Take over what a probe found; see `edgespec.backend.widths`."""
         self._capabilities = replace(self._capabilities, width_classes=classes)
 
-    def set_threads(self, n: int) -> None:
+    def set_threads(self, n: int, n_batch: int = 0) -> None:
+        """Threads of passes of one row, and of wider ones: 0 for as many."""
         self._require_open()
-        self.settings = replace(self.settings, n_threads=n)
-        llama_cpp.llama_set_n_threads(self._context, n, n)
+        self.settings = replace(self.settings, n_threads=n, n_threads_batch=n_batch)
+        llama_cpp.llama_set_n_threads(self._context, n, n_batch or n)
 
     def sibling(self, n_ctx: int) -> LlamaTarget:
         """Another target over the same model with an empty cache of its own; the caller closes it."""

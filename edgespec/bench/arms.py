@@ -1,0 +1,121 @@
+"""The ways to answer that are compared: edgespec with one choice of drafts, or the bare library.
+
+An arm gets every prompt as if it were its first: nothing of it is in any cache.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from edgespec.engine import DraftChoice, Engine, GenerateOptions
+from edgespec.errors import BadInput, EngineFailure
+from edgespec.events import Finish
+
+if TYPE_CHECKING:
+    from edgespec.backend.llama.library import LibraryDefaults
+
+# The arm that all others are compared with.
+PLAIN = DraftChoice.OFF.value
+DEFAULTS = "defaults"
+
+# The main thread looks this often for Ctrl-C while it waits; waiting without end cannot be interrupted on Windows.
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer. first_token_seconds: from asking to the first token. decode_seconds: from the last prompt token but
+    one to the end. passes: of the target, after the prompt.
+    """
+
+    token_ids: tuple[int, ...]
+    first_token_seconds: float
+    decode_seconds: float
+    passes: int
+    n_drafted: int
+    n_accepted: int
+    finish: str
+
+
+class Arm(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def answer(self, prompt: Seq[int]) -> Answered:
+        """Waits for the whole answer; Ctrl-C stops it and raises KeyboardInterrupt. Raises EdgeSpecErrors."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineArm:
+    """Every prompt is a new sequence of the one engine that all arms share."""
+
+    engine: Engine
+    name: str
+    options: GenerateOptions
+
+    def answer(self, prompt: Seq[int]) -> Answered:
+        answer = self.engine.submit(self.engine.new_sequence(), False, list(prompt), self.options)
+        with answer:
+            while not answer.wait(_POLL_SECONDS):
+                pass
+            done = answer.completion()
+        timings = done.timings
+        if timings.cached_prompt_tokens:
+            raise EngineFailure(
+                f"arm {self.name!r}", f"{timings.cached_prompt_tokens} prompt tokens were cached", "report this"
+            )
+        return Answered(
+            done.token_ids,
+            timings.first_token_seconds,
+            timings.decode_seconds,
+            timings.passes,
+            timings.draft_n,
+            timings.draft_n_accepted,
+            done.finish.value,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryArm:
+    """The library as it comes, greedy, with its own settings and its own copy of the model."""
+
+    library: LibraryDefaults
+    max_tokens: int
+    end_tokens: frozenset[int]
+    clock: Callable[[], float] = time.perf_counter
+    name: str = DEFAULTS
+
+    def answer(self, prompt: Seq[int]) -> Answered:
+        started = self.clock()
+        self.library.read(prompt[:-1])
+        read = first = self.clock()
+        tokens: list[int] = []
+        passes, finish = 0, Finish.LENGTH
+        for token in self.library.generate(prompt[-1]):
+            passes += 1
+            first = self.clock() if passes == 1 else first
+            if token in self.end_tokens:
+                finish = Finish.STOP
+                break
+            tokens.append(token)
+            if len(tokens) >= self.max_tokens:
+                break
+        return Answered(tuple(tokens), first - started, self.clock() - read, passes, 0, 0, finish.value)
+
+
+def engine_arms(engine: Engine, names: Seq[str], options: GenerateOptions) -> tuple[EngineArm, ...]:
+    """One for each choice of drafts, plain first, also when it is not named. Raises BadInput for an unknown name."""
+    return tuple(EngineArm(engine, one.value, replace(options, draft=one)) for one in draft_choices(names))
+
+
+def draft_choices(names: Seq[str]) -> tuple[DraftChoice, ...]:
+    """Plain and what is named, each once. Raises BadInput."""
+    known = [choice.value for choice in DraftChoice]
+    strange = next((name for name in names if name not in known), None)
+    if strange is not None:
+        raise BadInput(f"--drafts {strange}", "no such drafts are known", f"choose among {', '.join(known)}")
+    return tuple(dict.fromkeys([DraftChoice.OFF, *map(DraftChoice, names)]))

@@ -1,0 +1,41 @@
+"""Where and with what it was measured: one line, without which no figure means anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psutil
+
+from edgespec.backend import machine
+from edgespec.backend.settings import LlamaSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """load: runnable processes on average over the last minute, before the measurement began."""
+
+    machine: str
+    load: float
+    library: str
+    model: str
+    settings: LlamaSettings
+
+    def line(self) -> str:
+        settings = self.settings
+        ways = [
+            f"{settings.n_threads} threads" if settings.n_threads > 1 else "1 thread",
+            f"flash attention {settings.flash_attention.value}",
+            f"extra buffers {'on' if settings.extra_buffers else 'off'}",
+            f"KV {settings.kv_type.value}",
+            f"{settings.n_ctx} tokens of context",
+            *([f"{settings.n_gpu_layers} layers on the GPU"] if settings.n_gpu_layers else []),
+        ]
+        return f"{self.machine}, load {self.load:.1f} · {self.model} · {', '.join(ways)} · library {self.library}"
+
+
+def place(model: str, library: str, settings: LlamaSettings) -> Place:
+    return Place(machine.describe(), load(), library, model, settings)
+
+
+def load() -> float:
+    return float(psutil.getloadavg()[0])

@@ -1,0 +1,166 @@
+"""Asks an engine everything twice, with drafting and without, and judges the first token that differs.
+
+A difference is a tie of rounding or a bug by the rule of `edgespec.replay`; between exact answers there are no ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from edgespec.bench.prompts import Prompt
+from edgespec.engine import Answer, DraftChoice, Engine, GenerateOptions
+from edgespec.engine.sockets import Interruptible
+from edgespec.events import Completion, RoundReport
+from edgespec.replay import Difference, Run, Verdict, explain, fresh_target
+from edgespec.spec.law import Law
+from edgespec.text.template import Message, load_template
+from edgespec.text.vocab import Segment
+
+# A wait without end cannot be interrupted on Windows.
+_POLL_SECONDS = 0.1
+
+
+class Result(str, Enum):
+    IDENTICAL = "identical"
+    TIE = "tie"
+    BUG = "bug"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """id: None where the answer had ended."""
+
+    id: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A first difference as people and programs read it. gap: between the two largest logits at the plain width.
+
+    rows: of the two deciding passes. replay: the one that proves a tie, "" for a bug. line: all of it in words.
+    """
+
+    position: int
+    plain: Token
+    drafted: Token
+    gap: float | None
+    rows: tuple[int, int]
+    replay: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One prompt answered twice. n_tokens: of the plain answer; the other counts are of passes and of the draft."""
+
+    id: str
+    category: str
+    result: Result
+    n_prompt: int
+    n_tokens: int
+    n_passes_plain: int
+    n_passes_drafted: int
+    n_drafted: int
+    n_accepted: int
+    difference: Shown | None
+
+
+class Asker:
+    """One engine with its model's own chat template; a model without one continues the text.
+
+    Every prompt is a conversation of its own, so nothing is cached between two.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        own, vocab = engine.header.chat_template, engine.vocab
+        self._engine = engine
+        self._template = load_template(None, own, vocab.bos_text, vocab.eos_text) if own else None
+
+    def tokens(self, text: str) -> list[int]:
+        encoder = self._engine.encoder
+        if self._template is None:
+            return encoder.encode([Segment(text, trusted=False)])
+        return encoder.encode(self._template.render_segments([Message("user", text)], True, encoder.specials))
+
+    def ask(self, prompt: list[int], options: GenerateOptions) -> tuple[Run, Completion]:
+        """Wait for the answer; its rounds are in the run. Raises the engine's errors. Ctrl-C stops the answer."""
+        rounds: list[RoundReport] = []
+        stops = self._template.stops if self._template else ()
+        options = replace(options, stop=(*options.stop, *stops))
+        answer = self._engine.submit(self._engine.new_sequence(), False, prompt, options, on_round=rounds.append)
+        completion = _wait(answer)
+        return Run(tuple(prompt), tuple(rounds), completion.token_ids), completion
+
+
+def _wait(answer: Answer) -> Completion:
+    with answer:
+        while not answer.wait(_POLL_SECONDS):
+            pass
+        return answer.completion()
+
+
+class Comparer:
+    """A second copy of the model, for replays, is made by `fresh` when answers first differ, and closed at the end."""
+
+    def __init__(self, engine: Engine, fresh: Callable[[], Interruptible] | None = None) -> None:
+        self._engine = engine
+        self._asker = Asker(engine)
+        self._spelled = {token: text for text, token in engine.vocab.special_tokens.items()}
+        self._make_fresh = fresh or (lambda: fresh_target(engine.header.path, engine.settings))
+        self._fresh: Interruptible | None = None
+
+    def __enter__(self) -> Comparer:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._fresh is not None:
+            self._fresh.close()
+
+    def compare(self, prompt: Prompt, options: GenerateOptions) -> Comparison:
+        """`options.draft` against no drafting. Raises the engine's errors, and what loading the second copy raises."""
+        tokens = self._asker.tokens(prompt.text)
+        plain, plain_end = self._asker.ask(tokens, replace(options, draft=DraftChoice.OFF, prediction=""))
+        drafted, drafted_end = self._asker.ask(tokens, options)
+        difference = self.judge(options, plain, drafted)
+        return Comparison(
+            prompt.id,
+            prompt.category,
+            Result(difference.verdict.value) if difference else Result.IDENTICAL,
+            len(tokens),
+            len(plain.token_ids),
+            plain_end.timings.passes,
+            drafted_end.timings.passes,
+            drafted_end.timings.draft_n,
+            drafted_end.timings.draft_n_accepted,
+            self.shown(difference) if difference else None,
+        )
+
+    def judge(self, options: GenerateOptions, plain: Run, drafted: Run) -> Difference | None:
+        """The first difference; where answers must be exact it is a bug whatever the replays say."""
+        if plain.token_ids == drafted.token_ids:
+            return None
+        if self._fresh is None:
+            self._fresh = self._make_fresh()
+        found = explain(self._fresh, Law(options.sampling), plain, drafted)
+        return replace(found, verdict=Verdict.BUG) if found and options.exact else found
+
+    def shown(self, found: Difference) -> Shown:
+        return Shown(
+            found.position,
+            self._token(found.plain_token),
+            self._token(found.drafted_token),
+            found.outcomes[0].gap if found.outcomes else None,
+            (found.plain_width, found.drafted_width),
+            found.reproduced_by.value if found.reproduced_by else "",
+            found.describe(self._piece),
+        )
+
+    def _token(self, token: int | None) -> Token:
+        return Token(token, "" if token is None else self._piece(token).decode("utf-8", "replace"))
+
+    def _piece(self, token: int) -> bytes:
+        """Special tokens have no text in an answer; here they are shown as they are spelled."""
+        return self._engine.vocab.piece(token) or self._spelled.get(token, "").encode()
