@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
@@ -57,18 +58,30 @@ class Answer:
     def __init__(self, cancel: CancelToken, on_piece: PieceCallback | None = None) -> None:
         self.cancel_token = cancel
         self._on_piece = on_piece
-        self._pieces: SimpleQueue[Piece | None] = SimpleQueue()  # None: there are no more
+        self._ready: list[Piece] = []
+        self._left: deque[Piece] = deque()  # taken out, not yet given: whoever iterates next begins with them
+        self._pieces: SimpleQueue[list[Piece] | None] = SimpleQueue()  # those of one round; None: there are no more
         self._notices: list[Notice] = []
         self._completion: Completion | None = None
         self._error: Exception | None = None
         self._over = threading.Event()
 
     def __iter__(self) -> Iterator[Piece]:
-        while (piece := self._pieces.get()) is not None:
-            yield piece
+        yield from self._take_left()
+        while (pieces := self._pieces.get()) is not None:
+            self._left.extend(pieces)
+            yield from self._take_left()
         self._pieces.put(None)  # for whoever else iterates
         if self._error is not None:
             raise self._error
+
+    def _take_left(self) -> Iterator[Piece]:
+        while True:
+            try:
+                piece = self._left.popleft()
+            except IndexError:  # asking first would not do: another thread may iterate too
+                return
+            yield piece
 
     def __enter__(self) -> Answer:
         return self
@@ -107,14 +120,20 @@ class Answer:
     # -- the engine's side --------------------------------------------------------------------------------------
 
     def put(self, event: Piece | Notice | Completion | EdgeSpecError) -> None:
-        """Called by the engine's thread; a completion or an error is the last event."""
+        """Called by the engine's thread; a completion or an error is the last event. A piece waits for `flush`."""
         if isinstance(event, Piece):
-            self._pieces.put(event)
+            self._ready.append(event)
             self._call_back(event)
         elif isinstance(event, Notice):
             self._notices.append(event)
         else:
             self._end(event)
+
+    def flush(self) -> None:
+        """Hand out the pieces put so far, together: waking a reader for each would cost more than making them."""
+        if self._ready:
+            self._pieces.put(self._ready)
+            self._ready = []
 
     def _call_back(self, piece: Piece) -> None:
         if self._on_piece is None:
@@ -133,5 +152,6 @@ class Answer:
             self._completion = event
         else:
             self._error = self._error or event
+        self.flush()
         self._over.set()
         self._pieces.put(None)

@@ -113,6 +113,7 @@ class Job:
                 state.finish = Finish.STOP if step.stopped else Finish.CANCELLED
                 del state.tokens[n_before + n_taken :]
                 break
+        self.request.answer.flush()
         if self.request.on_round is not None:
             self.request.on_round(report)
 

@@ -141,6 +141,8 @@ def n_leaves(tree: DraftTree) -> int:
 def child_table(tree: DraftTree) -> dict[tuple[int, int], int]:
     """(parent, token) -> node. Of siblings that carry the same token the first one counts."""
     table: dict[tuple[int, int], int] = {}
+    if not len(tree):
+        return table
     for node, place in enumerate(zip(tree.parents.tolist(), tree.tokens.tolist(), strict=True)):
         table.setdefault(place, node)
     return table

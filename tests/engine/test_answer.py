@@ -51,6 +51,17 @@ def test_pieces_and_then_the_whole() -> None:
     assert list(answer) == []
 
 
+def test_pieces_are_handed_out_by_rounds_and_none_is_lost_when_a_reader_stops_within_one() -> None:
+    answer = Answer(CancelToken())
+    for event in (A, B):
+        answer.put(event)
+    answer.flush()
+    assert next(iter(answer)) == A
+    answer.put(A)
+    answer.put(WHOLE)
+    assert list(answer) == [B, A]
+
+
 def test_waiting_for_the_whole_takes_no_pieces_away() -> None:
     answer = Answer(CancelToken())
     for event in (A, B, WHOLE):

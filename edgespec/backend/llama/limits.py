@@ -22,23 +22,32 @@ class PassLimits:
 
     def check(self, requests: Seq[VerifyRequest], width: int) -> None:
         """Raises ValueError unless the requests may share a pass of `width` rows."""
-        names = {request.sequence for request in requests}
-        require(len(names) == len(requests), "a sequence twice in one pass")
-        n_rows = 0
-        for request in requests:
-            n_rows += self._rows(request)
-        require(1 <= n_rows <= width <= self.max_rows, f"a width of {width} for {n_rows} rows of {self.max_rows}")
-        require(self.can_rollback or n_rows == width, "padding without rollback")
+        if len(requests) > 1 and len({request.sequence for request in requests}) < len(requests):
+            raise refusal("a sequence twice in one pass")
+        n_rows = sum(map(self._rows, requests))
+        if not 1 <= n_rows <= width <= self.max_rows:
+            raise refusal(f"a width of {width} for {n_rows} rows of {self.max_rows}")
+        if not self.can_rollback and n_rows < width:
+            raise refusal("padding without rollback")
 
     def _rows(self, request: VerifyRequest) -> int:
         n_pending, n_nodes = len(request.pending), len(request.tree)
-        require(n_pending >= 1, f"sequence {request.sequence} without a pending token")
-        require(self.can_rollback or n_pending + n_nodes == 1, "drafts without rollback")
+        if n_pending < 1:
+            raise refusal(f"sequence {request.sequence} without a pending token")
+        if not self.can_rollback and n_pending + n_nodes > 1:
+            raise refusal("drafts without rollback")
+        if not n_nodes:
+            return n_pending
         n = n_leaves(request.tree.parents.tolist())
-        require(n <= self.max_leaves, f"a tree of {n} leaves, {self.max_leaves} are possible")
+        if n > self.max_leaves:
+            raise refusal(f"a tree of {n} leaves, {self.max_leaves} are possible")
         return n_pending + n_nodes
+
+
+def refusal(what: str) -> ValueError:
+    return ValueError(f"the target cannot take {what}")
 
 
 def require(condition: bool, what: str) -> None:
     if not condition:
-        raise ValueError(f"the target cannot take {what}")
+        raise refusal(what)

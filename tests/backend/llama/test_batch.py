@@ -39,7 +39,7 @@ def test_nothing_is_written_beyond_its_room() -> None:
     batch = Batch(3, 2)
     with pytest.raises(ValueError, match="broadcast"):
         batch.add_run(ids([1, 2, 3, 4]), 0, ids([0]), 1)
-    with pytest.raises(ValueError, match="broadcast"):
+    with pytest.raises(IndexError):
         batch.add_run(ids([1]), 0, ids([0, 1, 2]), 1)
     batch.clear()
     batch.add_run(ids([1, 2, 3]), 0, ids([0]), 1)
