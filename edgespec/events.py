@@ -67,7 +67,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """`passes` counts target passes after the prompt; `drafter` names those that had a guess accepted, "+"-joined."""
+    """`passes` counts target passes after the prompt; `drafter` names those that had a guess accepted, "+"-joined.
+    plain_seconds: what decoding would have taken without drafting, at the prices measured meanwhile; 0 if unmeasured.
+    """
 
     prompt_seconds: float
     decode_seconds: float
@@ -82,6 +84,7 @@ class Timings:
     padded_rows: int
     cached_prompt_tokens: int
     seed: int
+    plain_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

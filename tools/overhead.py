@@ -35,6 +35,7 @@ from edgespec.draft.lookup import LookupDrafter
 from edgespec.engine import Answer, CancelToken, EngineOptions, GenerateOptions
 from edgespec.engine.job import Request
 from edgespec.engine.opening import Opened, open_model
+from edgespec.engine.policies import Policies
 from edgespec.engine.worker import Worker
 from edgespec.events import Notice, RoundReport
 from edgespec.records import write_atomically
@@ -148,9 +149,9 @@ class Bench:
         self._n_answers = -(-n_rounds // N_COUNTED)
         self._clock = DecodeClock()
         self._staged: tuple[Case, Sequence[int]] = (CASES[0], ())
-        policy = FixedPolicy(max_nodes=8, max_leaves=4)
+        policies = Policies(own=FixedPolicy(max_nodes=8, max_leaves=4))
         # An answer that ended by itself would leave a case without its rounds.
-        self._worker = Worker(opened.target, opened.vocab, policy, self._drafters, opened.width_class, frozenset())
+        self._worker = Worker(opened.target, opened.vocab, policies, self._drafters, opened.width_class, frozenset())
         self._truths: dict[SamplingSettings, tuple[int, ...]] = {}
 
     def close(self) -> None:

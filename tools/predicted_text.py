@@ -23,7 +23,7 @@ import click
 if __name__ == "__main__":  # started as a script: imports begin at the repository, not in this folder
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from edgespec.engine import DraftChoice, Engine, EngineOptions, GenerateOptions
+from edgespec.engine import DraftChoice, Engine, EngineOptions, Extras, GenerateOptions
 from edgespec.events import Completion
 from edgespec.records import write_atomically
 from edgespec.spec.policy import FixedPolicy
@@ -184,7 +184,7 @@ def main(
     with reported():
         questions = load_questions(prompts, n_prompts)
         options = EngineOptions(threads=threads, extra_buffers=not no_extra_buffers)
-        with Engine.open(model, options, policy=FixedPolicy(max_nodes=max_nodes)) as engine:
+        with Engine.open(model, options, extras=Extras(FixedPolicy(max_nodes=max_nodes))) as engine:
             settings = engine.settings
             answers = _time_all(Timer(engine, max_tokens), questions, repeats)
     found = summary(answers)

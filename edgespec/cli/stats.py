@@ -10,7 +10,8 @@ from edgespec.events import Completion, Finish, Notice, Timings
 
 
 def stats_line(completion: Completion, max_tokens: int) -> str:
-    """Rates are of whole tokens over the whole answer. The speed-up is never claimed without a measurement."""
+    """Rates are of whole tokens over the whole answer. The speed-up is never claimed without a measurement:
+    it is against what plain passes were measured to take while this answer was made."""
     timings = completion.timings
     end = ending(completion, max_tokens)
     parts = [
@@ -22,9 +23,15 @@ def stats_line(completion: Completion, max_tokens: int) -> str:
         *([timings.drafter] if timings.drafter else []),
         *_exact_parts(timings),
         f"seed {timings.seed}",
-        "speed-up not measured",
+        _speedup(timings),
     ]
     return " · ".join(parts)
+
+
+def _speedup(timings: Timings) -> str:
+    if timings.plain_seconds <= 0.0 or timings.decode_seconds <= 0.0:
+        return "speed-up not measured"
+    return f"{timings.plain_seconds / timings.decode_seconds:.2f}x plain"
 
 
 def ending(completion: Completion, max_tokens: int) -> str:

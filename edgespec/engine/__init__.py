@@ -2,7 +2,16 @@
 
 from edgespec.engine.answer import Answer, CancelToken
 from edgespec.engine.conversation import Conversation
-from edgespec.engine.core import Engine
+from edgespec.engine.core import Engine, Extras
 from edgespec.engine.options import DraftChoice, EngineOptions, GenerateOptions
 
-__all__ = ["Answer", "CancelToken", "Conversation", "DraftChoice", "Engine", "EngineOptions", "GenerateOptions"]
+__all__ = [
+    "Answer",
+    "CancelToken",
+    "Conversation",
+    "DraftChoice",
+    "Engine",
+    "EngineOptions",
+    "Extras",
+    "GenerateOptions",
+]

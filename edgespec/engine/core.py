@@ -6,6 +6,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.engine.answer import Answer, CancelToken, PieceCallback
@@ -14,7 +15,8 @@ from edgespec.engine.conversation import Conversation
 from edgespec.engine.drafting import Drafters
 from edgespec.engine.job import Request
 from edgespec.engine.opening import Progress, open_model
-from edgespec.engine.options import EngineOptions, GenerateOptions
+from edgespec.engine.options import DraftChoice, EngineOptions, GenerateOptions
+from edgespec.engine.policies import Journal, Policies
 from edgespec.engine.sockets import Model
 from edgespec.engine.worker import Worker
 from edgespec.events import Completion, Notice, RoundReport
@@ -23,10 +25,21 @@ from edgespec.library.fetch import fetch
 from edgespec.library.reporter import Reporter
 from edgespec.library.repository import fetch_repository_model
 from edgespec.library.resolve import Fetchers, ResolvedModel, open_library, resolve
-from edgespec.spec.policy import FixedPolicy, Policy
-from edgespec.spec.ports import SequenceId
+from edgespec.spec.policy import Explanation, Policy
+from edgespec.spec.ports import Drafter, SequenceId
 from edgespec.text.template import load_template
 from edgespec.text.vocab import PromptEncoder, Segment, Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a program may put in place of the engine's own parts. policy: decides how much to draft. drafters: guess
+    instead of the look-up; they are guarded like it. journal: gets every entry of the ledger, in the engine's thread.
+    """
+
+    policy: Policy | None = None
+    drafters: tuple[Drafter, ...] | None = None
+    journal: Journal | None = None
 
 
 class Engine:
@@ -41,9 +54,10 @@ class Engine:
         opened: Model,
         name: str,
         notices: list[Notice],
-        policy: Policy | None = None,
+        extras: Extras | None = None,
         card: ModelCard | None = None,
     ) -> None:
+        extras = extras or Extras()
         self.name = name
         self.header = opened.header
         self.vocab = opened.vocab
@@ -51,12 +65,14 @@ class Engine:
         self.settings = opened.settings
         self.encoder = PromptEncoder(opened.vocab)
         self._ids = itertools.count()
-        drafters = Drafters(opened.vocab, time.perf_counter)
+        self.tuning = opened.tuning
+        self._policies = Policies(opened.tuned.table if opened.tuned else None, extras.journal, extras.policy)
+        drafters = Drafters(opened.vocab, time.perf_counter, lambda: self._policies.decides, extras.drafters)
         self._card = card
         self._worker = Worker(
             opened.target,
             opened.vocab,
-            policy or FixedPolicy(),
+            self._policies,
             drafters.for_request,
             opened.width_class,
             end_tokens(opened.vocab, card),
@@ -69,13 +85,13 @@ class Engine:
         options: EngineOptions | None = None,
         on_notice: Callable[[Notice], None] | None = None,
         progress: Progress | None = None,
-        policy: Policy | None = None,
+        extras: Extras | None = None,
     ) -> Engine:
         """Load a model: a GGUF file, a card's name, `hf:user/repo[:quant]`, one that `resolve` found, or None
         for the starter model.
 
-        `progress` gets the loaded part, 0 to 1, and may return False to give up. `policy` decides how much to draft;
-        None takes the plain one. Raises EdgeSpecError.
+        `progress` gets the loaded part, 0 to 1, and may return False to give up. `extras` are for who brings parts of
+        his own. Raises EdgeSpecError.
         """
         notices: list[Notice] = []
 
@@ -86,7 +102,7 @@ class Engine:
 
         found = model if isinstance(model, ResolvedModel) else _find(model)
         opened = open_model(found.path, options or EngineOptions(), notify, progress)
-        return cls(opened, found.name, notices, policy, found.card)
+        return cls(opened, found.name, notices, extras, found.card)
 
     def __enter__(self) -> Engine:
         return self
@@ -114,6 +130,14 @@ class Engine:
         own = (self._card.chat_template if self._card else None) or self.header.chat_template
         loaded = load_template(template, own, self.vocab.bos_text, self.vocab.eos_text)
         return Conversation(self, loaded, system, self._card.stop_strings if self._card else ())
+
+    def explain(
+        self, context: int, choice: DraftChoice = DraftChoice.AUTO, width_class: tuple[int, ...] = ()
+    ) -> Explanation | None:
+        """Why it drafts as it does, at so many tokens of context; None when nothing was measured. From any thread:
+        numbers of the round under way may be in it.
+        """
+        return self._policies.explain(choice, context, width_class)
 
     # -- for conversations and for the server -------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence as Seq
 
 from edgespec.draft.given import GivenDrafter
 from edgespec.draft.guard import GuardedDrafter
@@ -13,22 +14,43 @@ from edgespec.events import Notice
 from edgespec.spec.ports import Drafter
 from edgespec.text.vocab import Vocabulary
 
+NOT_TUNED = Notice(
+    "not-tuned",
+    "this model was not measured on this machine yet, so nothing is drafted; 'edgespec tune' measures it",
+)
+
 
 class Drafters:
     """Makes each request's drafters. One lookup serves them all, so that how often copies are right is learnt for good;
     its index of a request's text ends with the request.
+
+    `own`: what drafts instead of the lookup. `decides`: whether anything is known that `auto` can go by.
     """
 
-    def __init__(self, vocab: Vocabulary, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        vocab: Vocabulary,
+        clock: Callable[[], float],
+        decides: Callable[[], bool],
+        own: Seq[Drafter] | None = None,
+    ) -> None:
         self._vocab = vocab
         self._clock = clock
-        self._lookup = LookupDrafter()
+        self._decides = decides
+        self._general: tuple[Drafter, ...] = (LookupDrafter(),) if own is None else tuple(own)
 
     def for_request(self, request: Request, notify: Callable[[Notice], None]) -> tuple[Drafter, ...]:
         """A predicted text is drafted from even with `--draft off`, since the caller asked for it by name."""
         chosen: list[Drafter] = []
         if request.options.prediction:
             chosen.append(GivenDrafter(self._vocab.tokenize(request.options.prediction)))
-        if request.options.draft is not DraftChoice.OFF:
-            chosen.append(self._lookup)
+        if request.options.draft is DraftChoice.LOOKUP or self._may_choose(request, notify):
+            chosen += self._general
         return tuple(GuardedDrafter(one, self._vocab.n_vocab, self._clock, notify) for one in chosen)
+
+    def _may_choose(self, request: Request, notify: Callable[[Notice], None]) -> bool:
+        if request.options.draft is not DraftChoice.AUTO:
+            return False
+        if not self._decides():
+            notify(NOT_TUNED)
+        return self._decides()

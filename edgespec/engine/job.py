@@ -50,7 +50,8 @@ class Clocked:
 class Job:
     """A request being worked on. `n_read` prompt tokens are in the cache; decoding starts when all but one are.
 
-    width_class: the widths an exact request stays inside, () for a fast one.
+    width_class: the widths an exact request stays inside, () for a fast one. plain_seconds: what its rounds would have
+    taken without drafting.
     """
 
     request: Request
@@ -61,6 +62,7 @@ class Job:
     width_class: tuple[int, ...] = ()
     n_read: int = 0
     n_cached: int = 0
+    plain_seconds: float = 0.0
     state: SequenceState | None = None
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
@@ -158,4 +160,5 @@ class Job:
             padded_rows=counts.n_padded if counts else 0,
             cached_prompt_tokens=self.n_cached,
             seed=options.sampling.seed,
+            plain_seconds=self.plain_seconds,
         )

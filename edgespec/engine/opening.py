@@ -26,6 +26,8 @@ from edgespec.library.memory import CacheShape, check_memory, estimate, fits
 from edgespec.records import Records
 from edgespec.spec.ports import Target
 from edgespec.text.vocab import Vocabulary
+from edgespec.tune.store import Forced, stored_tuning, tuning_records
+from edgespec.tune.tuning import Choice, Tuned, Tuning
 
 if TYPE_CHECKING:
     from edgespec.backend.llama.target import LlamaTarget
@@ -47,7 +49,16 @@ PROBE_TEXT = (
 class Opened:
     """A loaded model with what the engine needs of it. The target is handed to the worker's thread."""
 
-    def __init__(self, header: GgufHeader, target: LlamaTarget, vocab: LlamaVocabulary, library: str) -> None:
+    def __init__(
+        self,
+        header: GgufHeader,
+        target: LlamaTarget,
+        vocab: LlamaVocabulary,
+        library: str,
+        tuning: Tuning | None = None,
+    ) -> None:
+        self.tuning = tuning
+        self.tuned = tuned_as(target.settings, tuning)
         self.header = header
         self.target = target
         self.vocab = vocab
@@ -114,15 +125,57 @@ def open_model(path: Path, options: EngineOptions, notify: Notify, progress: Pro
     wanted = wanted_settings(header, options)
     if options.gpu_layers is None and native.supports_gpu():
         wanted = wanted.on_gpu()
-    wanted = fitting_settings(header, wanted, machine.available_memory_bytes(), notify)
     library = native.library_fingerprint()
+    tuning = known_tuning(path, library, options, tuning_records())
+    if tuning is not None:
+        wanted = tuned_settings(wanted, tuning.for_length(0))
+    wanted = fitting_settings(header, wanted, machine.available_memory_bytes(), notify)
     records = Records(cache_dir() / "trials.json")
     settings = proven_settings(header.path, wanted, library, records, notify)
     model = native.load_model(header.path, settings, progress)
     target = LlamaTarget(model, settings)
     if not target.capabilities.can_rollback:
         notify(no_rollback(header.architecture))
-    return Opened(header, target, LlamaVocabulary(model), library)
+    return Opened(header, target, LlamaVocabulary(model), library, tuning)
+
+
+def forced_by(options: EngineOptions) -> Forced:
+    """What the caller leaves no choice about."""
+    return Forced(options.threads, None if options.extra_buffers else False, options.gpu_layers)
+
+
+def known_tuning(path: Path, library: str, options: EngineOptions, records: Records) -> Tuning | None:
+    """What was measured under these wishes; for one thread also what was measured beside all of them."""
+    forced = forced_by(options)
+    known = stored_tuning(path, library, forced, records)
+    if known is None and options.threads == 1:
+        beside = stored_tuning(path, library, replace(forced, threads=None), records)
+        known = beside and alone(beside)
+    return known
+
+
+def alone(tuning: Tuning) -> Tuning:
+    """The same with one thread."""
+    choices = tuple(
+        Choice(one.up_to, Tuned(one_thread(one.tuned.settings), one.tuned.alone, one.tuned.alone))
+        for one in tuning.choices
+    )
+    return replace(tuning, choices=choices)
+
+
+def one_thread(settings: LlamaSettings) -> LlamaSettings:
+    return replace(settings, n_threads=1, n_threads_batch=0)
+
+
+def tuned_as(settings: LlamaSettings, tuning: Tuning | None) -> Tuned | None:
+    """What was measured with these settings; None if a step back has led to others. Room does not count."""
+    choices = tuning.choices if tuning else ()
+    return next((one.tuned for one in choices if tuned_settings(settings, one.tuned) == settings), None)
+
+
+def tuned_settings(wanted: LlamaSettings, tuned: Tuned) -> LlamaSettings:
+    """What was measured to be fastest, with the room that this caller wants."""
+    return replace(tuned.settings, n_ctx=wanted.n_ctx, swa_full=wanted.swa_full)
 
 
 def require_language_model(header: GgufHeader) -> None:

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from edgespec.backend.cores import CoreReader, CoreUse
 from edgespec.backend.settings import LlamaSettings
-from edgespec.engine.pace import Level, Pace, PaceStatus, ladder
-from edgespec.engine.sockets import Interruptible
+from edgespec.engine.pace import Pace, PaceStatus, ladder
+from edgespec.engine.sockets import Steppable
 from edgespec.events import Notice
 from edgespec.spec.cost import CostTable
 from edgespec.spec.ports import Capabilities, Commit, IntArray, Rows, SequenceId, VerifyRequest
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def paced(
-    target: Interruptible, settings: LlamaSettings, tuned: Tuned | None = None, reprice: Reprice | None = None
+    target: Steppable, settings: LlamaSettings, tuned: Tuned | None = None, reprice: Reprice | None = None
 ) -> PacedTarget | None:
     """None where there is nothing to step down from: one thread, or layers on a GPU, which are not aborted in time.
 
@@ -53,7 +53,7 @@ class PacedTarget:
 
     def __init__(
         self,
-        target: Interruptible,
+        target: Steppable,
         pace: Pace,
         read_use: Callable[[], CoreUse],
         reprice: Reprice | None = None,
@@ -160,13 +160,6 @@ class PacedTarget:
     @property
     def interrupted(self) -> type[Exception]:
         return self._target.interrupted
-
-    def set_threads(self, n: int, n_batch: int = 0) -> None:
-        """For nobody but the pace: whoever sets threads here is overruled at its next step."""
-        self._target.set_threads(n, n_batch)
-
-    def limit_passes(self, seconds: float) -> None:
-        self._limit_passes(seconds)
 
     def commit(self, sequence: SequenceId, commit: Commit) -> IntArray:
         return self._target.commit(sequence, commit)

@@ -11,6 +11,7 @@ from edgespec.events import Notice
 from edgespec.library.header import GgufHeader
 from edgespec.spec.ports import Drafter, Target
 from edgespec.text.vocab import Vocabulary
+from edgespec.tune.tuning import Tuned, Tuning
 
 
 class Interruptible(Target, Protocol):
@@ -30,6 +31,20 @@ class Interruptible(Target, Protocol):
         """Free everything; no call but `interrupt` follows."""
 
 
+class Steppable(Interruptible, Protocol):
+    """A target that can be told to take fewer threads, and not to take too long."""
+
+    @property
+    def late(self) -> type[Exception]:
+        """What a pass beyond its limit raises; the cache is then as it was before the pass."""
+
+    def set_threads(self, n: int, n_batch: int = 0) -> None:
+        """Of passes of one row, and of wider ones: 0 for as many."""
+
+    def limit_passes(self, seconds: float) -> None:
+        """From now on a pass that takes longer is aborted, where that is possible; inf lifts the limit."""
+
+
 class Model(Protocol):
     """A loaded model with what the engine needs of it. The target is handed to the worker's thread."""
 
@@ -40,14 +55,25 @@ class Model(Protocol):
     def settings(self) -> LlamaSettings: ...
 
     @property
-    def target(self) -> Interruptible: ...
+    def target(self) -> Steppable: ...
 
     @property
     def vocab(self) -> Vocabulary: ...
 
+    @property
+    def tuning(self) -> Tuning | None:
+        """What was measured of it on this machine."""
+
+    @property
+    def tuned(self) -> Tuned | None:
+        """What was measured with just the settings that the target runs with."""
+
     def width_class(self, notify: Callable[[Notice], None]) -> tuple[int, ...]:
         """The widths an exact request stays inside. Runs in the worker's thread."""
 
+
+# The thread counts with which rows and prompts come out bit for bit as with the target's own; it may have to measure.
+AgreeingThreads = Callable[[Callable[[Notice], None]], tuple[int, ...]]
 
 # The drafters of one request. They must be guarded (edgespec.draft.guard): the worker takes it that they never raise.
 MakeDrafters = Callable[[Request, Callable[[Notice], None]], tuple[Drafter, ...]]

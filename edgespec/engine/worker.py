@@ -17,7 +17,10 @@ import numpy as np
 
 from edgespec.engine.cache import CacheBook
 from edgespec.engine.job import Clocked, Job, Request
-from edgespec.engine.sockets import Interruptible, MakeDrafters, WidthClass
+from edgespec.engine.paced import PacedTarget
+from edgespec.engine.policies import Policies
+from edgespec.engine.sockets import AgreeingThreads, Interruptible, MakeDrafters, WidthClass
+from edgespec.engine.stepping import Stepping
 from edgespec.errors import EdgeSpecError, EngineFailure
 from edgespec.events import Finish
 from edgespec.spec.law import Law
@@ -36,20 +39,27 @@ class Worker:
         self,
         target: Interruptible,
         vocab: Vocabulary,
-        policy: Policy,
+        policies: Policies,
         make_drafters: MakeDrafters,
         width_class: WidthClass,
         end_tokens: frozenset[int],
         clock: Callable[[], float] = time.perf_counter,
+        pacing: PacedTarget | None = None,
+        agreeing_threads: AgreeingThreads | None = None,
     ) -> None:
-        self._target = target
+        """pacing: `target` with threads that follow the machine's load, for all passes of answers; None leaves them
+        alone. agreeing_threads: what exact answers may step among; None freezes their threads.
+        """
+        self._target: Interruptible = pacing or target
+        self._stepping = Stepping(pacing, agreeing_threads)
         self._vocab = vocab
         self._make_drafters = make_drafters
         self._width_class = width_class
         self._end_tokens = end_tokens
         self._clock = clock
-        self._loop = Loop(target, policy, PathVerifier(), clock)
-        self._cache = CacheBook(target)
+        self._policies = policies
+        self._verifier = PathVerifier()
+        self._cache = CacheBook(self._target)
         self._inbox: SimpleQueue[Request | SequenceId | None] = SimpleQueue()
         self._lock = threading.Lock()  # nothing enters the inbox once `_closing` is set
         self._closing = False
@@ -179,7 +189,9 @@ class Worker:
 
     def _start(self, job: Job) -> None:
         if job.exact:
+            self._stepping.begin(job)
             job.width_class = self._width_class(job.notice)
+            self._stepping.probed(job)
         for notice in job.request.notices:
             job.notice(notice)
         job.n_read = job.n_cached = self._cache.keep_prefix(job.request, job.notice)
@@ -188,17 +200,20 @@ class Worker:
         job.started = True
 
     def _extend(self, job: Job, tokens: list[int]) -> None:
+        self._stepping.settle()
         self._reading = job
         try:
             self._target.extend(job.request.sequence, np.array(tokens, np.int32))
         finally:
             self._reading = None
+        self._stepping.tell([job])
 
     def _begin_decoding(self, job: Job) -> None:
         options = job.request.options
         limit = min(options.max_tokens, self._target.capabilities.n_ctx - len(job.request.prompt))
         job.times.prefilled = self._clock()
         job.begin_decoding(Law(options.sampling), limit, self._end_tokens)
+        self._policy([job]).charge(self._clock() - job.times.prefilled)
 
     # -- decoding -----------------------------------------------------------------------------------------------
 
@@ -209,16 +224,24 @@ class Worker:
         for start in range(0, len(ready), n_rows):
             self._run_batch(ready[start : start + n_rows])
 
+    def _policy(self, batch: list[Job]) -> Policy:
+        return self._policies.of({job.request.options.draft for job in batch if job.drafters})
+
     def _run_batch(self, batch: list[Job]) -> None:
+        self._stepping.settle()
+        policy = self._policy(batch)
         try:
-            reports = self._loop.run([Drafting(job.decoding, job.drafters) for job in batch])
+            loop = Loop(self._target, policy, self._verifier, self._clock)
+            reports = loop.run([Drafting(job.decoding, job.drafters) for job in batch])
         except EdgeSpecError as error:
             for job in batch:
                 self._fail(job, error)
             return
+        self._stepping.tell(batch)
         now = self._clock()
         for job, report in zip(batch, reports, strict=True):
             job.times.first_token = job.times.first_token or now
+            job.plain_seconds += len(report.tokens) * policy.t1_seconds
             self._guarded(job, partial(Job.absorb, report=report))
 
     # -- ends ---------------------------------------------------------------------------------------------------
@@ -261,6 +284,7 @@ class Worker:
         for drafter in job.drafters:
             drafter.end(job.request.sequence)
         job.request.answer.cancel_token.forget(self._interrupt)
+        self._stepping.end(job)
         if not job.request.keep:
             self._cache.release(job.request.sequence)
 

@@ -87,6 +87,10 @@ class MeasuredPolicy:
         self._plan = NO_PLAN
         self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset())
 
+    @property
+    def t1_seconds(self) -> float:
+        return self._t1_seconds
+
     # -- plan -------------------------------------------------------------------------------------------------------
 
     def plan(

@@ -114,6 +114,10 @@ class Explanation:
 
 
 class Policy(Protocol):
+    @property
+    def t1_seconds(self) -> float:
+        """What plain decoding takes for a token now, of one sequence's share in the batch; 0 where nothing is known."""
+
     def plan(
         self,
         state: SequenceState,
@@ -149,6 +153,10 @@ class FixedPolicy:
 
     max_nodes: int = 15
     max_leaves: int = 1
+
+    @property
+    def t1_seconds(self) -> float:
+        return 0.0
 
     def plan(
         self,

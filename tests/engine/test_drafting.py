@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from edgespec.draft.guard import GuardedDrafter
+from edgespec.draft.lookup import LookupDrafter
 from edgespec.engine.answer import Answer, CancelToken
 from edgespec.engine.drafting import Drafters
 from edgespec.engine.job import Request
@@ -16,8 +17,12 @@ from tests.text.toy_vocab import ToyVocabulary
 VOCAB = ToyVocabulary()
 
 
-def drafters_of(options: GenerateOptions, drafters: Drafters, notices: list[Notice]) -> tuple[Drafter, ...]:
-    return drafters.for_request(Request(0, False, [1], options, Answer(CancelToken())), notices.append)
+def drafters(decides: bool = True) -> Drafters:
+    return Drafters(VOCAB, lambda: 0.0, lambda: decides)
+
+
+def drafters_of(options: GenerateOptions, source: Drafters, notices: list[Notice]) -> tuple[Drafter, ...]:
+    return source.for_request(Request(0, False, [1], options, Answer(CancelToken())), notices.append)
 
 
 @pytest.mark.parametrize(
@@ -31,22 +36,22 @@ def drafters_of(options: GenerateOptions, drafters: Drafters, notices: list[Noti
     ],
 )
 def test_who_guesses(options: GenerateOptions, names: list[str]) -> None:
-    made = drafters_of(options, Drafters(VOCAB, lambda: 0.0), [])
+    made = drafters_of(options, drafters(), [])
     assert [one.name for one in made] == names
     assert all(isinstance(one, GuardedDrafter) for one in made)
 
 
 def test_a_prediction_is_drafted_from() -> None:
-    (given,) = drafters_of(GenerateOptions(prediction="abc", draft=DraftChoice.OFF), Drafters(VOCAB, lambda: 0.0), [])
+    (given,) = drafters_of(GenerateOptions(prediction="abc", draft=DraftChoice.OFF), drafters(), [])
     given.begin(0, np.array([1], np.int32))
     assert given.propose(0, Plan(8)).tokens.tolist() == [*b"abc"]
 
 
 def test_what_lookup_learns_serves_the_next_request() -> None:
-    drafters = Drafters(VOCAB, lambda: 0.0)
+    source = drafters()
     survival: list[float] = []
     for _ in range(2):
-        (lookup,) = drafters_of(GenerateOptions(), drafters, [])
+        (lookup,) = drafters_of(GenerateOptions(), source, [])
         lookup.begin(0, np.array([1, 2, 3, 4, 5, 1, 2, 3], np.int32))
         for _ in range(20):
             tree = lookup.propose(0, Plan(1))
@@ -58,6 +63,32 @@ def test_what_lookup_learns_serves_the_next_request() -> None:
 
 def test_trouble_is_told_and_costs_no_answer() -> None:
     notices: list[Notice] = []
-    (lookup,) = drafters_of(GenerateOptions(), Drafters(VOCAB, lambda: 0.0), notices)
+    (lookup,) = drafters_of(GenerateOptions(), drafters(), notices)
     assert len(lookup.propose(5, Plan(8))) == 0  # never begun: a defect of the caller
     assert [notice.code for notice in notices] == ["draft-raised"]
+
+
+@pytest.mark.parametrize(
+    ("options", "names", "codes"),
+    [
+        (GenerateOptions(), [], ["not-tuned"]),
+        (GenerateOptions(prediction="said before"), ["given"], ["not-tuned"]),
+        (GenerateOptions(draft=DraftChoice.LOOKUP), ["lookup"], []),
+        (GenerateOptions(draft=DraftChoice.OFF), [], []),
+    ],
+)
+def test_without_measurements_only_what_was_asked_for_by_name_drafts(
+    options: GenerateOptions, names: list[str], codes: list[str]
+) -> None:
+    notices: list[Notice] = []
+    made = drafters_of(options, drafters(decides=False), notices)
+    assert [one.name for one in made] == names
+    assert [notice.code for notice in notices] == codes
+
+
+def test_a_programs_own_drafters_take_the_lookups_place() -> None:
+    own = LookupDrafter(min_match=1)
+    source = Drafters(VOCAB, lambda: 0.0, lambda: True, own=[own])
+    (made,) = drafters_of(GenerateOptions(), source, [])
+    made.begin(0, np.array([1, 2, 1], np.int32))
+    assert made.propose(0, Plan(4)).tokens.tolist() == [2, 1, 2, 1]  # the built-in one waits for longer matches

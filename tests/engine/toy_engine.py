@@ -14,9 +14,10 @@ from pathlib import Path
 from edgespec.backend.settings import LlamaSettings
 from edgespec.backend.toy import ToyModel, ToyTarget
 from edgespec.draft.guard import GuardedDrafter
-from edgespec.engine import Answer, CancelToken, Engine, GenerateOptions
+from edgespec.engine import Answer, CancelToken, Engine, Extras, GenerateOptions
 from edgespec.engine.answer import PieceCallback
 from edgespec.engine.job import Request
+from edgespec.engine.policies import Policies
 from edgespec.engine.worker import Worker
 from edgespec.events import Completion, Finish, Notice, RoundReport
 from edgespec.library.header import GgufHeader
@@ -25,6 +26,7 @@ from edgespec.spec.ports import Capabilities, Commit, Drafter, IntArray, Needs, 
 from edgespec.spec.tree import EMPTY, DraftTree, chain
 from edgespec.text.template import BUILTIN
 from edgespec.text.vocab import Vocabulary
+from edgespec.tune.tuning import Tuned, Tuning
 from tests.spec.plain_decoding import Asked, Plain
 from tests.text.test_stops import first_stop
 from tests.text.test_stream import n_tokens_holding
@@ -232,7 +234,7 @@ class Desk:
         self.worker = Worker(
             target,
             self.vocab,
-            policy or FixedPolicy(max_nodes=8, max_leaves=3),
+            Policies(own=policy or FixedPolicy(max_nodes=8, max_leaves=3)),
             self._make_drafters,
             self._width_class,
             self.vocab.end_tokens,
@@ -316,6 +318,8 @@ class ToyOpened:
         self.vocab = ToyVocabulary()
         self.settings = LlamaSettings(n_ctx=limits.n_ctx, prefill_chunk=limits.max_chunk, max_rows=limits.max_rows)
         self.header = header()
+        self.tuning: Tuning | None = None
+        self.tuned: Tuned | None = None
         self._widths = widths
 
     def width_class(self, notify: Callable[[Notice], None]) -> tuple[int, ...]:
@@ -355,6 +359,7 @@ def header() -> GgufHeader:
 
 @contextmanager
 def engine_over(target: EngineTarget, widths: tuple[int, ...] = (), policy: Policy | None = None) -> Iterator[Engine]:
-    with Engine(ToyOpened(target, widths), "toy", [], policy) as engine:
+    extras = Extras(policy or FixedPolicy())
+    with Engine(ToyOpened(target, widths), "toy", [], extras) as engine:
         yield engine
     assert target.closed.is_set()

@@ -1,0 +1,69 @@
+"""Which policy decides how much a batch drafts: one for each draft choice, so that what one learns is its own.
+
+A policy learns how often guesses are right and what they have cost. Answers that copy from the prompt and answers that
+follow a predicted text would teach each other wrongly, and a comparison of both would compare nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from edgespec.engine.options import DraftChoice
+from edgespec.spec.cost import CostTable
+from edgespec.spec.ledger import Entry
+from edgespec.spec.measured import MeasuredPolicy
+from edgespec.spec.policy import Explanation, FixedPolicy, Policy
+
+Journal = Callable[[DraftChoice, Entry], None]
+
+
+class Policies:
+    """`table`: what passes cost; without one nothing is known, and drafters that were asked for by name draft a fixed
+    number of tokens. `journal` gets every ledger entry, in the thread that runs the rounds. `own`: a policy of the
+    caller's that decides everything instead.
+    """
+
+    def __init__(
+        self, table: CostTable | None = None, journal: Journal | None = None, own: Policy | None = None
+    ) -> None:
+        self._table = table
+        self._journal = journal
+        self._own = own
+        self._plain = FixedPolicy(max_nodes=0)
+        self._unmeasured = FixedPolicy()
+        self._measured: dict[DraftChoice, MeasuredPolicy] = {}
+
+    @property
+    def decides(self) -> bool:
+        """False where nothing was measured: then `auto` has nothing to go by, and does not draft."""
+        return self._table is not None or self._own is not None
+
+    def of(self, choices: Collection[DraftChoice]) -> Policy:
+        """For a batch whose requests with drafters chose these. A mixed batch is `auto`'s to decide."""
+        if self._own is not None:
+            return self._own
+        if not choices:
+            return self._plain
+        if self._table is None:
+            return self._unmeasured
+        return self._of_choice(DraftChoice.AUTO if len(choices) > 1 else next(iter(choices)), self._table)
+
+    def reprice(self, table: CostTable) -> None:
+        """Passes cost this now: other threads, or other settings."""
+        self._table = table
+        for policy in (*self._measured.values(), *([self._own] if self._own else [])):
+            policy.reprice(table)
+
+    def explain(self, choice: DraftChoice, context: int, width_class: tuple[int, ...] = ()) -> Explanation | None:
+        """What the policy of `choice` thinks at so many tokens of context; None when nothing was measured."""
+        if self._table is None or choice is DraftChoice.OFF:
+            return None
+        return self._of_choice(choice, self._table).explain(context, width_class)
+
+    def _of_choice(self, choice: DraftChoice, table: CostTable) -> MeasuredPolicy:
+        policy = self._measured.get(choice)
+        if policy is None:
+            journal = self._journal
+            write = None if journal is None else (lambda entry: journal(choice, entry))
+            policy = self._measured[choice] = MeasuredPolicy(table, journal=write)
+        return policy
