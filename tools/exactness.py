@@ -29,9 +29,11 @@ from edgespec.bench.prompts import Prompt
 from edgespec.check import compare as compared
 from edgespec.check.compare import Comparer
 from edgespec.engine import DraftChoice, Engine, EngineOptions, GenerateOptions
+from edgespec.engine.core import Extras
 from edgespec.errors import BadInput
 from edgespec.records import write_atomically
 from edgespec.spec.law import SamplingSettings
+from edgespec.spec.policy import FixedPolicy
 from tools.asking import Question, load_questions, reported
 
 SEED = 20250
@@ -182,7 +184,9 @@ def main(
     """Compare answers with and without drafting; exit code 1 if drafting changed one beyond a tie of rounding."""
     with reported():
         questions = load_questions(prompts, n_prompts)
-        with Engine.open(model, EngineOptions(threads=threads)) as engine:
+        # Drafting wherever there is a guess, also where it would not pay: there is the more to find.
+        always = Extras(policy=FixedPolicy())
+        with Engine.open(model, EngineOptions(threads=threads), extras=always) as engine:
             settings = {
                 "model": model_fingerprint(engine.header.path),
                 "build": library_fingerprint(),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tools.peer import Answer
 from tools.peer_rows import Row
@@ -103,18 +104,15 @@ def spread(pairs: Sequence[tuple[str, Answer, Answer]], measure: Measure) -> Spr
     return Spread(float(_ratio(table.sum(axis=0))), low, high)
 
 
-def _interval(table: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[float, float]:
+def _interval(table: NDArray[np.float64]) -> tuple[float, float]:
     chosen = np.random.default_rng(SEED).integers(0, len(table), (N_RESAMPLES, len(table)))
     low, high = np.percentile(_ratio(table[chosen].sum(axis=1)), [2.5, 97.5])
     return float(low), float(high)
 
 
-def _ratio(sums: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Of [..., tokens, seconds, other tokens, other seconds]."""
-    found: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = (
-        sums[..., 0] / sums[..., 1] * sums[..., 3] / sums[..., 2]
-    )
-    return found
+    return np.asarray(sums[..., 0] / sums[..., 1] * sums[..., 3] / sums[..., 2])
 
 
 def views(rows: Sequence[Row]) -> list[View]:
@@ -125,11 +123,11 @@ def views(rows: Sequence[Row]) -> list[View]:
     looping = frozenset(row.key.digest for row in rows if row.answer is not None and is_loop(row.answer.tokens))
     long = frozenset(row.key.digest for row in rows if row.n_prompt >= LONG_PROMPT)
     found = [
-        View("without looping answers", everything - looping),
+        View("prompts without looping answers", everything - looping),
         View(f"prompts of {LONG_PROMPT} tokens and more", long),
         View(f"prompts under {LONG_PROMPT} tokens", everything - long),
     ]
-    return [View("all", everything), *(one for one in found if one.digests and one.digests != everything)]
+    return [View("all prompts", everything), *(one for one in found if one.digests and one.digests != everything)]
 
 
 class Figures:

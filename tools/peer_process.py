@@ -25,13 +25,19 @@ _END_SECONDS = 10.0
 class _Running:
     process: subprocess.Popen[str]
     log: IO[bytes]
+    pumping: threading.Thread = field(init=False)
     lines: queue.Queue[str | None] = field(default_factory=queue.Queue)
 
-    def pump(self) -> None:
+    def __post_init__(self) -> None:
+        self.pumping = threading.Thread(target=self._pump, daemon=True)
+        self.pumping.start()
+
+    def _pump(self) -> None:
         """Lines of its stdout into the queue, then None. In a thread of its own: pipes have no time limit."""
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.put(line)
+        with self.process.stdout as lines:
+            for line in lines:
+                self.lines.put(line)
         self.lines.put(None)
 
 
@@ -41,7 +47,7 @@ class ProcessPeer:
     def __init__(self, name: str, setup: Setup, patience_seconds: float) -> None:
         self.name = name
         self.setup = setup
-        self._patience = patience_seconds
+        self.patience_seconds = patience_seconds
         self._running: _Running | None = None
 
     def start(self) -> None:
@@ -56,7 +62,6 @@ class ProcessPeer:
             encoding="utf-8",
         )
         self._running = _Running(process, log)
-        threading.Thread(target=self._running.pump, daemon=True).start()
         self._exchange(self.setup.to_json())
 
     def ask(self, prompt: list[int], max_tokens: int) -> Answer:
@@ -75,6 +80,7 @@ class ProcessPeer:
         running, self._running = self._running, None
         running.process.kill()
         running.process.wait(_END_SECONDS)
+        running.pumping.join(_END_SECONDS)
         for stream in (running.process.stdin, running.log):
             try:
                 if stream is not None:
@@ -89,9 +95,9 @@ class ProcessPeer:
             assert self._running.process.stdin is not None
             self._running.process.stdin.write(line + "\n")
             self._running.process.stdin.flush()
-            reply = self._running.lines.get(timeout=self._patience)
+            reply = self._running.lines.get(timeout=self.patience_seconds)
         except queue.Empty as error:
-            raise PeerFailed(self.name, f"no answer in {self._patience:g} s", "raise --patience") from error
+            raise PeerFailed(self.name, f"no answer in {self.patience_seconds:g} s", "raise --patience") from error
         except OSError:
             reply = None
         if reply is None:

@@ -24,12 +24,12 @@ _POLL_SECONDS = 0.1
 _END_SECONDS = 10.0
 
 
-def default_flags(threads: int | None) -> list[str]:
+def default_flags(threads: int | None) -> tuple[str, ...]:
     """The server as it comes. `threads` only where the caller insists."""
-    return ["--threads", str(threads)] if threads else []
+    return ("--threads", str(threads)) if threads else ()
 
 
-def tuned_flags(settings: LlamaSettings) -> list[str]:
+def tuned_flags(settings: LlamaSettings) -> tuple[str, ...]:
     """The server with the engine's own settings, as far as it has them, and ready for one user as the engine is: one
     slot, and no copies of old prompts kept.
     """
@@ -41,12 +41,27 @@ def tuned_flags(settings: LlamaSettings) -> list[str]:
         flags += ["--gpu-layers", "all" if settings.n_gpu_layers < 0 else str(settings.n_gpu_layers)]
     if not settings.extra_buffers:
         flags.append("--no-repack")
-    return flags
+    return tuple(flags)
 
 
-def command(program: Path, model: Path, spec_type: str, flags: list[str], port: int) -> list[str]:
-    fixed = ["--model", str(model), "--host", HOST, "--port", str(port), "--spec-type", spec_type, "--offline"]
-    return [str(program), *fixed, *flags]
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What is run. program: the command that is llama-server. end_tokens: those that end an answer."""
+
+    program: tuple[str, ...]
+    model: Path
+    spec_type: str
+    flags: tuple[str, ...]
+    end_tokens: frozenset[int]
+
+    @property
+    def choices(self) -> list[str]:
+        """The part that makes it different from other servers, for the report."""
+        return ["--spec-type", self.spec_type, *self.flags]
+
+    def command(self, port: int) -> list[str]:
+        fixed = ["--model", str(self.model), "--host", HOST, "--port", str(port), "--offline"]
+        return [*self.program, *fixed, *self.choices]
 
 
 def request_body(prompt: list[int], max_tokens: int) -> str:
@@ -92,36 +107,18 @@ class _Running:
 class ServerPeer:
     """`patience_seconds` is for every answer, and for loading."""
 
-    def __init__(
-        self,
-        name: str,
-        program: Path,
-        model: Path,
-        spec_type: str,
-        flags: list[str],
-        end_tokens: frozenset[int],
-        patience_seconds: float,
-    ) -> None:
+    def __init__(self, name: str, server: Server, patience_seconds: float) -> None:
         self.name = name
-        self._program = program
-        self._model = model
-        self._spec_type = spec_type
-        self._flags = flags
-        self._end_tokens = end_tokens
-        self._patience = patience_seconds
+        self.server = server
+        self.patience_seconds = patience_seconds
         self._running: _Running | None = None
-
-    @property
-    def flags(self) -> list[str]:
-        """What a user would type, for the report."""
-        return ["--spec-type", self._spec_type, *self._flags]
 
     def start(self) -> None:
         self.close()
         port = free_port()
         log = tempfile.TemporaryFile()  # noqa: SIM115 (closed in close)
         keeper = subprocess.Popen(
-            [sys.executable, str(KEEPER), *command(self._program, self._model, self._spec_type, self._flags, port)],
+            [sys.executable, str(KEEPER), *self.server.command(port)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -139,12 +136,12 @@ class ServerPeer:
         body = request_body(prompt, max_tokens)
         started = time.perf_counter()
         try:
-            status, reply = _exchange(self._running.port, "POST", "/completion", body, self._patience)
+            status, reply = _exchange(self._running.port, "POST", "/completion", body, self.patience_seconds)
             if status != http.client.OK:
                 raise PeerFailed(self.name, f"status {status}: {reply[:200]!r}", "run it alone with --peers")
-            return read_answer(reply, self._end_tokens, time.perf_counter() - started)
+            return read_answer(reply, self.server.end_tokens, time.perf_counter() - started)
         except TimeoutError as error:
-            raise PeerFailed(self.name, f"no answer in {self._patience:g} s", "raise --patience") from error
+            raise PeerFailed(self.name, f"no answer in {self.patience_seconds:g} s", "raise --patience") from error
         except (OSError, http.client.HTTPException) as error:
             raise self._ended(self._running) from error
         except (ValueError, KeyError, TypeError) as error:
@@ -166,17 +163,17 @@ class ServerPeer:
         running.log.close()
 
     def _wait_until_ready(self, running: _Running) -> None:
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self.patience_seconds
         while time.monotonic() < deadline:
             if running.keeper.poll() is not None:
                 raise self._ended(running)
             try:
-                if _exchange(running.port, "GET", "/health", None, self._patience)[0] == http.client.OK:
+                if _exchange(running.port, "GET", "/health", None, self.patience_seconds)[0] == http.client.OK:
                     return
             except (OSError, http.client.HTTPException):  # it does not listen yet
                 pass
             time.sleep(_POLL_SECONDS)
-        raise PeerFailed(self.name, f"it was not ready in {self._patience:g} s", "raise --patience")
+        raise PeerFailed(self.name, f"it was not ready in {self.patience_seconds:g} s", "raise --patience")
 
     def _ended(self, running: _Running) -> PeerFailed:
         try:
@@ -185,7 +182,8 @@ class ServerPeer:
             return PeerFailed(self.name, "it closed the connection", "run it alone with --peers")
         assert running.keeper.stdout is not None
         code = running.keeper.stdout.read().strip()
-        return PeerFailed(self.name, f"it ended with code {code}: {last_line(running.log)}", "run it alone with --peers")
+        why = f"it ended with code {code}: {last_line(running.log)}"
+        return PeerFailed(self.name, why, "run it alone with --peers")
 
 
 def _exchange(port: int, method: str, path: str, body: str | None, timeout_seconds: float) -> tuple[int, bytes]:

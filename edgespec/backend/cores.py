@@ -72,7 +72,6 @@ class CoreReader:
     """Reads windows: each call of `use` gives the time since the call before it, the first one since construction."""
 
     def __init__(self) -> None:
-        self._process = os.getpid()
         self._cores = affinity()
         self._n_cores = min(len(self._cores), machine.core_quota() or len(self._cores))
         self._before = self._read()
@@ -99,7 +98,7 @@ def own_seconds() -> float:
     """
     times = os.times()
     ended = times.children_user + times.children_system
-    return time.process_time() + ended + sum(_seconds_of(child.pid) for child in multiprocessing.active_children())
+    return time.process_time() + ended + sum(seconds_of(child.pid) for child in multiprocessing.active_children())
 
 
 def busy_seconds(cores: tuple[int, ...]) -> float | None:
@@ -119,7 +118,8 @@ def _busy(times: dict[str, float]) -> float:
     return sum(times.get(name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))
 
 
-def _seconds_of(pid: int | None) -> float:
+def seconds_of(pid: int | None) -> float:
+    """Processor time of another process; 0 when it is gone."""
     try:
         times = psutil.Process(pid).cpu_times()
     except psutil.Error:  # it ended meanwhile

@@ -34,7 +34,7 @@ def describe() -> str:
     return f"{cpu}, {usable_cores()} cores, {platform.system()} {platform.machine()}"
 
 
-def core_quota(cgroup: Path) -> int | None:
+def core_quota(cgroup: Path = CGROUP) -> int | None:
     """Whole cores' worth of time per period, at least one; None without a quota."""
     words = _text(cgroup / "cpu.max").split()
     if len(words) != 2 or not all(map(str.isdigit, words)) or int(words[1]) == 0:

@@ -1,7 +1,10 @@
-"""Finds which verify widths give bitwise equal logits: the classes that exact mode stays inside.
+"""Finds which verify widths give bitwise equal logits: the classes that exact mode stays inside; and which numbers of
+threads do.
 
 llama.cpp picks other kernels for other batch widths, so rows differ in their last bits from width to width; inside a
-class they do not. Works on any target; knows nothing of how it computes.
+class they do not. Threads share rows of matrices out among them, which changes no sum; but with flash attention they
+also share out the tokens that one row attends to, and then it does. Works on any target; knows nothing of how it
+computes.
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -57,6 +61,8 @@ SCOPES = (
     Scope(borders=(16,), max_width=4, n_rows=16),
 )
 N_TEXT = max(scope.n_tokens for scope in SCOPES)
+# Where threads disagree, nearly every row shows it.
+THREAD_SCOPE = replace(SCOPES[0], n_rows=16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,48 @@ def find_classes(
     return ((1,),)
 
 
+class Threaded(Target, Protocol):
+    def set_threads(self, n: int, n_batch: int = 0) -> None:
+        """Threads of every pass from now on."""
+
+
+def agreeing_threads(
+    target: Threaded,
+    text: IntArray,
+    counts: Seq[int],
+    widths: Seq[int],
+    clock: Clock,
+    budget_seconds: float = BUDGET_SECONDS,
+    scope: Scope = THREAD_SCOPE,
+) -> tuple[int, ...]:
+    """Those of `counts` whose rows at all these widths are bit for bit those of counts[0], prompts read with them too.
+
+    Both borders must be compared, since the second one is where threads begin to share a row's tokens: a target too
+    short for them, or too slow for the budget, agrees with itself only. The target is left with counts[0].
+    """
+    can = target.capabilities
+    if not can.can_rollback or scope.n_tokens > can.n_ctx or max(widths) > can.max_rows:
+        return tuple(counts[:1])
+    agreeing: list[int] = []
+    first: list[str] = []
+    started = clock()
+    try:
+        for count in counts:
+            # One that has fewer threads takes longer, in proportion at worst.
+            needed = (clock() - started) / max(1, len(agreeing)) * counts[0] / count
+            if agreeing and clock() - started + needed > budget_seconds:
+                break
+            target.set_threads(count)
+            found = _prints(target, text, scope, widths)
+            first = first or found
+            if found == first:
+                agreeing.append(count)
+    finally:
+        target.set_threads(counts[0])
+        target.release(PROBE_SEQUENCE)
+    return tuple(agreeing)
+
+
 def best_class(classes: Classes) -> tuple[int, ...]:
     """The class to be exact in.
 
@@ -130,16 +178,22 @@ def _timed_pass(target: Target, tokens: IntArray, clock: Clock) -> float:
 
 
 def _classes(target: Target, text: IntArray, scope: Scope, widest: int) -> Classes:
-    prints: dict[int, list[str]] = {width: [] for width in range(1, min(widest, scope.max_width) + 1)}
+    widths = range(1, min(widest, scope.max_width) + 1)
+    groups: dict[str, list[int]] = {}
+    for width, found in zip(widths, _prints(target, text, scope, widths), strict=True):
+        groups.setdefault(found, []).append(width)
+    return tuple(sorted((tuple(g) for g in groups.values()), key=lambda g: (-len(g), g)))
+
+
+def _prints(target: Target, text: IntArray, scope: Scope, widths: Seq[int]) -> list[str]:
+    """For each width the hashes of its rows at all borders."""
+    found = [""] * len(widths)
     for start in scope.starts():
         target.release(PROBE_SEQUENCE)
-        for width, found in prints.items():
+        for place, width in enumerate(widths):
             _read_to(target, text, start)
-            found.append(_fingerprint(target, text, start, width, scope.n_rows))
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for width, found in prints.items():
-        groups.setdefault(tuple(found), []).append(width)
-    return tuple(sorted((tuple(g) for g in groups.values()), key=lambda g: (-len(g), g)))
+            found[place] += _fingerprint(target, text, start, width, scope.n_rows)
+    return found
 
 
 def _fingerprint(target: Target, text: IntArray, start: int, width: int, n_rows: int) -> str:

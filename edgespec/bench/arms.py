@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from edgespec.engine import DraftChoice, Engine, GenerateOptions
 from edgespec.errors import BadInput, EngineFailure
-from edgespec.events import Finish
+from edgespec.events import Finish, Notice
 
 if TYPE_CHECKING:
     from edgespec.backend.llama.library import LibraryDefaults
@@ -25,11 +25,15 @@ DEFAULTS = "defaults"
 # The main thread looks this often for Ctrl-C while it waits; waiting without end cannot be interrupted on Windows.
 _POLL_SECONDS = 0.1
 
+# Enough for a pass with drafts, too few to teach a policy anything.
+_WARM_UP_TOKENS = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
     """One answer. first_token_seconds: from asking to the first token. decode_seconds: from the last prompt token but
-    one to the end. passes: of the target, after the prompt.
+    one to the end. passes: of the target, after the prompt. plain_seconds: what the engine thinks that plain decoding
+    would have taken, 0 if it does not know.
     """
 
     token_ids: tuple[int, ...]
@@ -39,6 +43,8 @@ class Answered:
     n_drafted: int
     n_accepted: int
     finish: str
+    plain_seconds: float = 0.0
+    notices: tuple[Notice, ...] = ()
 
 
 class Arm(Protocol):
@@ -47,6 +53,9 @@ class Arm(Protocol):
 
     def answer(self, prompt: Seq[int]) -> Answered:
         """Waits for the whole answer; Ctrl-C stops it and raises KeyboardInterrupt. Raises EdgeSpecErrors."""
+
+    def warm_up(self, prompt: Seq[int]) -> None:
+        """A few tokens that nobody measures: the first ones ever also bring the weights into memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,13 @@ class EngineArm:
             timings.draft_n,
             timings.draft_n_accepted,
             done.finish.value,
+            timings.plain_seconds,
+            done.notices,
         )
+
+    def warm_up(self, prompt: Seq[int]) -> None:
+        n_tokens = min(_WARM_UP_TOKENS, self.options.max_tokens)
+        replace(self, options=replace(self.options, max_tokens=n_tokens)).answer(prompt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +120,9 @@ class LibraryArm:
             if len(tokens) >= self.max_tokens:
                 break
         return Answered(tuple(tokens), first - started, self.clock() - read, passes, 0, 0, finish.value)
+
+    def warm_up(self, prompt: Seq[int]) -> None:
+        replace(self, max_tokens=min(_WARM_UP_TOKENS, self.max_tokens)).answer(prompt)
 
 
 def engine_arms(engine: Engine, names: Seq[str], options: GenerateOptions) -> tuple[EngineArm, ...]:

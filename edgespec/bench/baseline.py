@@ -1,5 +1,4 @@
-"""The library as it comes, beside edgespec in the same process: opened only where it is proven not to end the process.
-"""
+"""The library as it comes, beside edgespec in the same process: opened where it is proven not to end the process."""
 
 from __future__ import annotations
 

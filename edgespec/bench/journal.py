@@ -10,27 +10,31 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from edgespec.engine import DraftChoice
 from edgespec.errors import DiskFull
 from edgespec.spec.ledger import Entry, Replay, replay
 
 
 class Journal:
-    """`note` is called in the engine's thread after every round, so it only remembers; `flush` writes."""
+    """Made before the engine that it belongs to, which calls `note` in its own thread after every round; so that only
+    remembers, and `flush` writes.
+    """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._number = 1 + max((_number(path) for path in folder.glob("ledger-*.jsonl")), default=0)
-        self._noted: list[tuple[str, Entry]] = []
+    def __init__(self) -> None:
+        self._noted: list[tuple[DraftChoice, Entry]] = []
+        self._number = 0
 
-    def note(self, arm: str, entry: Entry) -> None:
-        self._noted.append((arm, entry))
+    def note(self, choice: DraftChoice, entry: Entry) -> None:
+        self._noted.append((choice, entry))
 
-    def flush(self) -> None:
-        """Called between two answers. Raises DiskFull."""
+    def flush(self, folder: Path) -> None:
+        """Called between two answers, always with the same folder. Raises DiskFull."""
+        if not self._number:
+            self._number = 1 + max((_number(path) for path in folder.glob("ledger-*.jsonl")), default=0)
         noted, self._noted = self._noted, []
         for arm in dict.fromkeys(arm for arm, _ in noted):
-            path = self._folder / f"ledger-{arm}-{self._number}.jsonl"
-            lines = [json.dumps(list(asdict(entry).values())) + "\n" for name, entry in noted if name == arm]
+            path = folder / f"ledger-{arm.value}-{self._number}.jsonl"
+            lines = [json.dumps(list(asdict(entry).values())) + "\n" for name, entry in noted if name is arm]
             try:
                 with path.open("a", encoding="utf-8") as stream:
                     stream.writelines(lines)

@@ -13,6 +13,7 @@ from edgespec.bench.loops import is_looping
 from edgespec.bench.plan import Amount, Turn, turns
 from edgespec.bench.prompts import Prompt, Prompts
 from edgespec.bench.runs import Measured, RunFolder
+from edgespec.events import Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,29 +36,35 @@ def measure(
     folder: RunFolder,
     encode: Encode,
     on_turn: Callable[[Progress], None],
+    notify: Callable[[Notice], None],
     journal: Journal | None = None,
 ) -> None:
-    """Everything that the folder lacks. Raises the arms' EdgeSpecErrors and KeyboardInterrupt; what is whole is kept
-    then.
+    """Everything that the folder lacks. What answers have to say is passed on between turns.
+
+    Raises the arms' EdgeSpecErrors and KeyboardInterrupt; the turns that are whole are kept then.
     """
     by_name = {arm.name: arm for arm in arms}
     least = amount.n_repeats * sum(min(len(listed), amount.per_category) for listed in prompts.values())
-    n_done = n_measured = n_first = 0
-    for turn in turns(prompts, list(by_name), amount, folder.runs.tokens_of):
+    n_measured = n_first = 0
+    for n_done, turn in enumerate(turns(prompts, list(by_name), amount, folder.runs.tokens_of), start=1):
         if not folder.runs.has(turn):
-            folder.add(_ask(turn, by_name, encode(turn.prompt)))
+            tokens = encode(turn.prompt)
+            for arm in arms if n_measured == 0 else ():
+                arm.warm_up(tokens)
+            answers = _ask(turn, by_name, tokens)
+            folder.add([one for one, _ in answers])
+            for notice in [notice for _, notices in answers for notice in notices]:
+                notify(notice)
             n_measured += 1
             if journal is not None:
-                journal.flush()
-        n_done += 1
+                journal.flush(folder.path)
         n_first += turn.repeat == 0
         on_turn(Progress(n_done, max(least, n_first * amount.n_repeats), n_measured))
 
 
-def _ask(turn: Turn, arms: dict[str, Arm], tokens: list[int]) -> list[Measured]:
-    return [
-        measured(turn, name, place, len(tokens), arms[name].answer(tokens)) for place, name in enumerate(turn.arms)
-    ]
+def _ask(turn: Turn, arms: dict[str, Arm], tokens: list[int]) -> list[tuple[Measured, tuple[Notice, ...]]]:
+    answers = [(name, arms[name].answer(tokens)) for name in turn.arms]
+    return [(measured(turn, name, i, len(tokens), one), one.notices) for i, (name, one) in enumerate(answers)]
 
 
 def measured(turn: Turn, arm: str, place: int, prompt_tokens: int, answered: Answered) -> Measured:
@@ -78,6 +85,7 @@ def measured(turn: Turn, arm: str, place: int, prompt_tokens: int, answered: Ans
         loops=is_looping(answered.token_ids),
         finish=answered.finish,
         digest=digest,
+        plain_seconds=answered.plain_seconds,
     )
 
 

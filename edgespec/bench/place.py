@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import psutil
@@ -30,12 +31,17 @@ class Place:
             f"{settings.n_ctx} tokens of context",
             *([f"{settings.n_gpu_layers} layers on the GPU"] if settings.n_gpu_layers else []),
         ]
-        return f"{self.machine}, load {self.load:.1f} · {self.model} · {', '.join(ways)} · library {self.library}"
+        # The whole fingerprint is for programs; its head is the version.
+        version, _, build = self.library.partition("|")
+        stamp = hashlib.sha256(build.encode()).hexdigest()[:8]
+        library = f"library {version} build {stamp}"
+        return f"{self.machine}, load {self.load:.1f} · {self.model} · {', '.join(ways)} · {library}"
 
 
-def place(model: str, library: str, settings: LlamaSettings) -> Place:
-    return Place(machine.describe(), load(), library, model, settings)
+def place(model: str, library: str, settings: LlamaSettings, load: float) -> Place:
+    return Place(machine.describe(), load, library, model, settings)
 
 
-def load() -> float:
+def load_now() -> float:
+    """Runnable processes, on average over the last minute."""
     return float(psutil.getloadavg()[0])

@@ -58,11 +58,15 @@ def _turn(prompt: Prompt, repeat: int, parity: int, arms: Seq[str]) -> Turn:
 
 def _chosen(prompts: Prompts, arms: Seq[str], amount: Amount, tokens_of: TokensOf) -> Iterator[tuple[Prompt, int]]:
     """Prompts with the parity of their place; the first of every second category begins reversed."""
+    unfinished = list(enumerate(prompts.values()))
     for place in range(max(map(len, prompts.values()), default=0)):
-        for index, listed in enumerate(prompts.values()):
-            wanted = place < amount.per_category or _lacks(listed[:place], arms, amount, tokens_of)
-            if place < len(listed) and wanted:
-                yield listed[place], (place + index) % 2
+        unfinished = [
+            (index, listed)
+            for index, listed in unfinished
+            if place < len(listed) and (place < amount.per_category or _lacks(listed[:place], arms, amount, tokens_of))
+        ]
+        for index, listed in unfinished:
+            yield listed[place], (place + index) % 2
 
 
 def _lacks(taken: Seq[Prompt], arms: Seq[str], amount: Amount, tokens_of: TokensOf) -> bool:

@@ -29,7 +29,10 @@ def bars(found: Report) -> list[Bar]:
     """Of every arm but plain, by category, and of all together."""
     groups = {**found.all.by_category, "all": {arm: one.total for arm, one in found.all.overall.items()}}
     return [
-        _bar(category, arm, one) for category, arms in groups.items() for arm, one in arms.items() if arm != found.arms[0]
+        _bar(category, arm, one)
+        for category, arms in groups.items()
+        for arm, one in arms.items()
+        if arm != found.arms[0]
     ]
 
 
@@ -70,7 +73,7 @@ def draw(found: Report, title: str, path: Path) -> None:
     axes.set_xlabel("speed-up over tuned plain decoding in the same run, with 95 % intervals")
     axes.set_title(title, fontsize="small", loc="left", wrap=True)
     if arms:
-        axes.legend(loc="lower right", fontsize="small")
+        figure.legend(loc="outside lower right", ncols=len(arms), fontsize="small")
     try:
         figure.savefig(path, dpi=_DOTS_PER_INCH, format="png")
     except OSError as error:

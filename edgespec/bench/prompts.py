@@ -36,7 +36,9 @@ def load_prompts(path: Path) -> Prompts:
             continue
         prompt = _prompt(path, number, line)
         if prompt.id in seen:
-            raise BadInput(f"line {number} of {path}", f"the id {prompt.id!r} is there twice", "give every prompt its own")
+            raise BadInput(
+                f"line {number} of {path}", f"the id {prompt.id!r} is there twice", "give every prompt its own"
+            )
         seen.add(prompt.id)
         found.setdefault(prompt.category, []).append(prompt)
     if not found:

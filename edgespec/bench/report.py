@@ -86,7 +86,8 @@ def as_json(found: Report) -> dict[str, Json]:
 
 def part_as_json(part: Part) -> dict[str, Json]:
     categories: dict[str, Json] = {
-        category: {arm: figures_as_json(one) for arm, one in arms.items()} for category, arms in part.by_category.items()
+        category: {arm: figures_as_json(one) for arm, one in arms.items()}
+        for category, arms in part.by_category.items()
     }
     return {"by_category": categories, "overall": {arm: _overall_as_json(one) for arm, one in part.overall.items()}}
 
@@ -104,7 +105,9 @@ def figures_as_json(one: Figures) -> dict[str, Json]:
         "speedup_quartiles": [low, high],
         "acceptance": one.acceptance,
         "first_token_seconds": one.first_token_seconds,
+        "first_token_ratio": one.first_token_ratio,
         "same_text": one.same_text,
+        "plain_estimate": one.plain_estimate,
         "n_tokens": one.n_tokens,
         "n_prompts": one.n_prompts,
         "n_pairs": one.n_pairs,
@@ -145,10 +148,8 @@ def as_table(found: Report) -> Table:
         _add_rows(table, category, arms)
     for title, part in (("all", found.all), ("without loops", found.without_loops)):
         _add_rows(table, title, {arm: one.total for arm, one in part.overall.items()})
-        means = ((arm, one) for arm, one in part.overall.items() if arm != found.arms[0])
-        for arm, one in means:
-            # A mean of speed-ups has the interval of a speed-up; as a time ratio its ends change places.
-            table.add_row("  mean of categories", arm, "", f"{one.mean_speedup:.2f}x", "", "", _range(one.mean_interval))
+        for arm, one in list(part.overall.items())[1:]:
+            table.add_row("  mean of categories", arm, "", f"{one.mean_speedup:.2f}x")
         table.add_section()
     return table
 
@@ -172,17 +173,19 @@ def _cells(one: Figures, is_plain: bool) -> list[str]:
 
 
 def _range(interval: Interval | None) -> str:
-    return "one prompt" if interval is None else f"{interval.low:.3f}-{interval.high:.3f}"
+    """Nothing where every category has one prompt only."""
+    return "" if interval is None else f"{interval.low:.3f}-{interval.high:.3f}"
 
 
 def ledger_lines(found: Report) -> list[str]:
     """One sentence for each arm with a recorded ledger."""
-    lines: list[str] = []
-    for arm, one in found.ledgers.items():
-        fields = _ledgers_as_json(one)
-        verdict = "kept its bound at every moment" if one.kept else "did NOT keep its bound"
-        lines.append(
-            f"ledger of {arm}: {one.n_rounds} rounds replayed, {verdict} (refused {fields['refused']}, closest to the "
-            f"limit {1e3 * max(r.worst_seconds for r in one.replays):+.1f} ms)"
-        )
-    return lines
+    return [_ledger_line(arm, one) for arm, one in found.ledgers.items()]
+
+
+def _ledger_line(arm: str, one: Ledgers) -> str:
+    refused = sum(replay.n_refused for replay in one.replays)
+    worst = 1e3 * max(replay.worst_seconds for replay in one.replays)
+    verdict = "kept its bound at every moment" if one.kept else "did NOT keep its bound"
+    closest = f"at the closest {abs(worst):.1f} ms {'over' if worst > 0.0 else 'below'} its limit"
+    against = f", {refused} of them against the gate" if refused else ""
+    return f"ledger of {arm}: {one.n_rounds} rounds replayed{against}, {verdict}, {closest}"

@@ -52,7 +52,9 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One answer of one arm. digest: of its token ids. place: when among the arms of its turn it was asked."""
+    """One answer of one arm. digest: of its token ids. place: when among the arms of its turn it was asked.
+    plain_seconds: what the engine thinks that plain decoding would have taken, 0 if it does not know.
+    """
 
     prompt: str
     category: str
@@ -69,6 +71,7 @@ class Measured:
     loops: bool
     finish: str
     digest: str
+    plain_seconds: float
 
     def to_line(self) -> str:
         return json.dumps(asdict(self))
@@ -83,7 +86,7 @@ class Measured:
             raise ValueError(f"this is no answer: {error!r}") from error
         if not all(isinstance(getattr(read, one.name), _KINDS[str(one.type)]) for one in fields(cls)):
             raise ValueError("this is no answer: a value is of another kind")
-        if read.decode_seconds <= 0.0 or read.n_tokens < 0 or read.passes < 0:
+        if read.decode_seconds <= 0.0 or read.first_token_seconds <= 0.0 or read.n_tokens < 0 or read.passes < 0:
             raise ValueError("this is no answer: a value cannot be")
         return read
 
@@ -124,7 +127,9 @@ class RunFolder:
             self._claim(identity)
             lines = self._lines()
         except OSError as error:
-            raise BadInput(f"--out {path}", error.strerror or str(error), "give a folder that can be written") from error
+            raise BadInput(
+                f"--out {path}", error.strerror or str(error), "give a folder that can be written"
+            ) from error
         self.runs = Runs()
         self.n_foreign = 0
         for line in lines:

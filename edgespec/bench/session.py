@@ -15,7 +15,7 @@ from edgespec.bench.asking import Asking
 from edgespec.bench.baseline import library_arm
 from edgespec.bench.journal import Journal
 from edgespec.bench.measure import Progress, left_out, measure
-from edgespec.bench.place import Place, load
+from edgespec.bench.place import Place, load_now
 from edgespec.bench.plan import Amount
 from edgespec.bench.prompts import Prompts, load_prompts
 from edgespec.bench.report import Report, report
@@ -47,6 +47,11 @@ class Outcome:
     folder: Path
 
 
+_NOT_TUNED = Notice(
+    "not-tuned",
+    "this model was not measured here, so plain is not at its best and auto drafts nothing: run 'edgespec tune' first",
+)
+
 Notify = Callable[[Notice], None]
 
 
@@ -58,30 +63,31 @@ def run(
     out: Path,
     notify: Notify,
     on_turn: Callable[[Progress], None],
-    journal: Callable[[Path], Journal] | None = None,
+    journal: Journal | None = None,
 ) -> Outcome:
     """Measure what `out` lacks. Ctrl-C ends it early, and the outcome says so. Raises EdgeSpecErrors.
 
-    `journal` is called with the folder once it is there, and what it returns is flushed after every turn.
+    `journal` is written into the folder after every turn.
     """
     asking = Asking(engine, card)
     room = engine.settings.n_ctx - job.options.max_tokens
     prompts, n_longer = left_out(load_prompts(job.prompts), asking.tokens, room)
+    if engine.tuning is None:
+        notify(_NOT_TUNED)
     _say_what_is_left_out(prompts, n_longer, engine.settings.n_ctx, room, notify)
     with _arms(job, engine, asking, card, notify) as arms:
         names = tuple(arm.name for arm in arms)
         folder = RunFolder(out, _identity(job, engine, place, names))
         if folder.n_foreign:
-            notify(Notice("foreign-lines", f"{folder.n_foreign} lines in {out} are no answers and are passed over"))
-        noted = journal(out) if journal else None
+            notify(Notice("foreign-lines", f"lines in {out} that are no answers, passed over: {folder.n_foreign}"))
         is_complete = True
         try:
-            measure(prompts, arms, job.amount, folder, asking.tokens, on_turn, noted)
+            measure(prompts, arms, job.amount, folder, asking.tokens, on_turn, notify, journal)
         except KeyboardInterrupt:
             is_complete = False
     for line in _short_of(prompts, job.amount, names, folder) if is_complete else []:
         notify(line)
-    return Outcome(report(folder.runs, names, out, folder.n_foreign, is_complete), place, load(), out)
+    return Outcome(report(folder.runs, names, out, folder.n_foreign, is_complete), place, load_now(), out)
 
 
 @contextmanager
@@ -118,7 +124,7 @@ def _say_what_is_left_out(prompts: Prompts, n_longer: int, n_ctx: int, room: int
             "every prompt", f"the context holds {n_ctx} tokens, {max(0, room)} beside the answer", "raise --ctx-size"
         )
     if n_longer:
-        notify(Notice("long-prompts", f"{n_longer} prompts do not fit with their answer into {n_ctx} tokens: left out"))
+        notify(Notice("long-prompts", f"prompts left out, too long for {n_ctx} tokens with the answer: {n_longer}"))
 
 
 def _short_of(prompts: Prompts, amount: Amount, arms: tuple[str, ...], folder: RunFolder) -> Iterator[Notice]:

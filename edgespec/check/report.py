@@ -64,7 +64,8 @@ def to_lines(report: Report) -> list[str]:
         )
     elif done:
         lines.append(
-            "nothing was drafted, so this only shows that plain decoding repeats itself; 'edgespec doctor' says why"
+            "nothing was drafted, so this only shows that plain decoding repeats itself; 'edgespec doctor' says why, "
+            "and --draft lookup drafts also where nothing was measured"
         )
     if report.skipped:
         lines.append(f"skipped, too long for the context: {', '.join(report.skipped)}; --ctx-size makes room")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +17,10 @@ import click
 from edgespec.cli.options import ModelFlags, model_options
 from edgespec.cli.paint import choose_look
 from edgespec.cli.run import INTERRUPTED
-from edgespec.errors import EngineFailure
+from edgespec.errors import BadInput, EngineFailure
 
 if TYPE_CHECKING:
+    from edgespec.bench.journal import Journal
     from edgespec.bench.measure import Progress
     from edgespec.bench.session import Job, Outcome
     from edgespec.cli.screen import Screen
@@ -29,12 +31,15 @@ _PIPE_COLUMNS = 200
 _DRAFTS_HELP = "What to compare, with commas; plain decoding is always measured."
 _MIN_TOKENS_HELP = "Take more prompts of a category until every arm has so many tokens, all repeats together."
 _OUT_HELP = "Keep every answer's figures in this folder, and go on from what it holds.  [default: a new one]"
+_JOURNAL_HELP = "Keep every entry of the ledgers too, and replay whether they kept their bound."
 _BASELINE_HELP = "One more row: llama-cpp-python's own Llama with its defaults, greedy."
 
 
 @click.command(short_help="Measure answers with drafts against plain decoding.")
 @click.argument("model", required=False)
-@click.option("--prompts", required=True, type=click.Path(path_type=Path), metavar="FILE", help="JSON lines of prompts.")
+@click.option(
+    "--prompts", required=True, type=click.Path(path_type=Path), metavar="FILE", help="JSON lines of prompts."
+)
 @click.option("--per-category", type=click.IntRange(1), default=3, show_default=True, help="Prompts of each category.")
 @click.option("--max-tokens", type=click.IntRange(1), default=128, show_default=True, help="The longest answer.")
 @click.option("--drafts", default="off,auto", show_default=True, metavar="NAMES", help=_DRAFTS_HELP)
@@ -47,6 +52,7 @@ _BASELINE_HELP = "One more row: llama-cpp-python's own Llama with its defaults, 
 @click.option("--baseline", type=click.Choice(["defaults"]), help=_BASELINE_HELP)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help=_OUT_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
+@click.option("--journal", is_flag=True, help=_JOURNAL_HELP)
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw the speed-ups.")
 @model_options
 @click.pass_context
@@ -66,6 +72,7 @@ def bench(
     baseline: str | None,
     out: Path | None,
     as_json: bool,
+    journal: bool,
     plot: Path | None,
     model_flags: ModelFlags,
 ) -> None:
@@ -80,6 +87,7 @@ def bench(
       edgespec bench ./model.gguf --prompts questions.jsonl --repeat 5 --min-tokens 1000 --json
     """
     from edgespec.bench.arms import draft_choices
+    from edgespec.bench.journal import Journal
     from edgespec.bench.plan import Amount
     from edgespec.bench.session import Job
     from edgespec.cli.screen import Screen
@@ -95,7 +103,7 @@ def bench(
     amount, options = Amount(per_category, repeat, min_tokens), GenerateOptions(sampling, max_tokens, exact=exact)
     job = Job(prompts, amount, names, options, with_defaults=baseline is not None)
     screen = Screen(choose_look(None))
-    outcome = _measured(job, model, model_flags, out or _new_folder(), screen)
+    outcome = _measured(job, model, model_flags, out or _new_folder(), screen, Journal() if journal else None)
     _show(outcome, screen, as_json)
     if plot is not None:
         from edgespec.bench.plot import draw
@@ -105,24 +113,38 @@ def bench(
         ctx.exit(INTERRUPTED)
 
 
-def _measured(job: Job, model: str | None, flags: ModelFlags, out: Path, screen: Screen) -> Outcome:
+def _measured(
+    job: Job, model: str | None, flags: ModelFlags, out: Path, screen: Screen, journal: Journal | None
+) -> Outcome:
     from edgespec.backend.llama.native import library_fingerprint
-    from edgespec.bench.place import load, place
+    from edgespec.bench.place import load_now, place
     from edgespec.bench.prompts import load_prompts
     from edgespec.bench.session import run
-    from edgespec.cli.opening import find_model, load_model
+    from edgespec.cli.opening import find_model
+    from edgespec.cli.options import engine_options
+    from edgespec.engine import Engine
+    from edgespec.engine.core import Extras
 
     load_prompts(job.prompts)  # a file that cannot be used is said before a model is fetched
-    found, load_at_start = find_model(model, flags, screen), load()
-    with load_model(found, flags, screen).engine as engine, _bar(screen) as on_turn:
+    found, load_at_start = find_model(model, flags, screen), load_now()
+    with screen.console.status(f"loading {found.name}"):
+        extras = Extras(journal=journal.note if journal else None)
+        opened = Engine.open(found, engine_options(flags), screen.notice, extras=extras)
+    with opened as engine, _bar(screen) as on_turn:
         where = place(found.name, library_fingerprint(), engine.settings, load_at_start)
-        return run(job, engine, found.card, where, out, screen.notice, on_turn)
+        return run(job, engine, found.card, where, out, screen.notice, on_turn, journal)
 
 
 def _new_folder() -> Path:
+    """Raises BadInput where edgespec's cache cannot be written."""
     from edgespec.config import cache_dir
 
-    return cache_dir() / "bench" / time.strftime("%Y%m%d-%H%M%S")
+    parent = cache_dir() / "bench"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=parent))
+    except OSError as error:
+        raise BadInput(f"{parent}", error.strerror or str(error), "give a folder with --out") from error
 
 
 @contextmanager
@@ -155,7 +177,9 @@ def _show(outcome: Outcome, screen: Screen, as_json: bool) -> None:
 
     found, where = outcome.report, outcome.place
     if not found.all.overall:
-        raise EngineFailure("nothing was measured", "it was stopped before the first turn was over", "let it run longer")
+        raise EngineFailure(
+            "nothing was measured", "it was stopped before the first turn was over", "let it run longer"
+        )
     if as_json:
         settings = json.loads(where.settings.to_json())
         machine = {**asdict(where), "settings": settings, "load_at_end": outcome.load_at_end, "line": where.line()}

@@ -26,7 +26,7 @@ BUG = 1
 
 
 @click.command(short_help="Show that drafting changes no answer.")
-@click.argument("model", required=False)
+@click.argument("model", required=False, envvar="EDGESPEC_MODEL")
 @click.option("--prompts", type=click.Path(path_type=Path), metavar="FILE", help="JSON lines with 'prompt' or 'turns'.")
 @click.option("--per-category", type=click.IntRange(1), metavar="N", help="Prompts of each category at most.")
 @click.option("--n", "n_prompts", type=click.IntRange(1), metavar="N", help="Prompts in all at most.")

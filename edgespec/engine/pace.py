@@ -10,7 +10,7 @@ Contract: a state machine over numbers handed in. Clock-free; knows no target, n
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 
@@ -169,35 +169,38 @@ class Pace:
 
     def verify_limit(self, rows: int, context: int) -> float:
         """Seconds after which a pass is given up; inf for one that must run to its end."""
-        return self._limit(self._times[self._index].verify_seconds(rows, context)) if self._can_drop else math.inf
+        return self._limit(self._expected(PassTimes.verify_seconds, rows, context)) if self._can_drop else math.inf
 
     def extend_limit(self, n_tokens: int, context: int) -> float:
-        return self._limit(self._times[self._index].extend_seconds(n_tokens, context)) if self._can_drop else math.inf
+        return self._limit(self._expected(PassTimes.extend_seconds, n_tokens, context)) if self._can_drop else math.inf
 
     @property
     def _can_drop(self) -> bool:
         last = len(self._levels) - 1
         return self._index < last and self._usable[-1] == last
 
+    def _expected(self, look_up: Callable[[PassTimes, int, int], float], size: int, context: int) -> float:
+        """Seconds at this level; where it has not been seen, as much work by the threads of another one."""
+        own = look_up(self._times[self._index], size, context)
+        if own < math.inf:
+            return own
+        most = self.level.most
+        others = zip(self._levels, self._times, strict=True)
+        return min(look_up(times, size, context) * max(1.0, level.most / most) for level, times in others)
+
     def _limit(self, seconds: float) -> float:
         return max(_LEAST_LIMIT_SECONDS, seconds * LATE * self._slack)
 
     def verified(self, rows: int, context: int, seconds: float) -> None:
         times = self._times[self._index]
-        self._passed(
-            seconds,
-            times.verify_seconds(rows, context),
-            self._times[-1].verify_seconds(rows, context) if self._index < len(self._levels) - 1 else 0.0,
-        )
+        fewer = self._times[-1].verify_seconds(rows, context) if self._index != len(self._times) - 1 else 0.0
+        self._passed(seconds, times.verify_seconds(rows, context), fewer)
         times.observe_verify(rows, seconds)
 
     def extended(self, n_tokens: int, context: int, seconds: float) -> None:
         times = self._times[self._index]
-        self._passed(
-            seconds,
-            times.extend_seconds(n_tokens, context),
-            self._times[-1].extend_seconds(n_tokens, context) if self._index < len(self._levels) - 1 else 0.0,
-        )
+        fewer = self._times[-1].extend_seconds(n_tokens, context) if self._index != len(self._times) - 1 else 0.0
+        self._passed(seconds, times.extend_seconds(n_tokens, context), fewer)
         times.observe_extend(n_tokens, seconds)
 
     def _passed(self, seconds: float, expected: float, fewer: float) -> None:
@@ -242,7 +245,7 @@ class Pace:
 
     def _must_drop(self, window: _Window, use: CoreUse) -> bool:
         """Cores are taken that the threads want, and it shows."""
-        if self._index == self._usable[-1] or use.room is None or use.room >= self.level.most - _TOLERATED:
+        if self._index == self._usable[-1] or _fits(self.level, use):
             return False
         if window.fewer < math.inf and window.seconds:
             return window.seconds > _SLOW_AGAINST_FEWER * window.fewer
@@ -276,4 +279,5 @@ class Pace:
 
 
 def _fits(level: Level, use: CoreUse) -> bool:
-    return use.room is None or use.room >= level.most - _TOLERATED
+    """Whether others leave it room. Whoever wants more threads than there are cores shall have them, too."""
+    return use.room is None or use.room >= min(level.most, use.n_cores) - _TOLERATED

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from edgespec.backend.cores import CoreReader, CoreUse
 from edgespec.backend.settings import LlamaSettings
-from edgespec.engine.pace import Pace, PaceStatus, ladder
+from edgespec.engine.pace import Level, Pace, PaceStatus, ladder
 from edgespec.engine.sockets import Steppable
 from edgespec.events import Notice
 from edgespec.spec.cost import CostTable
@@ -110,6 +110,11 @@ class PacedTarget:
         if level is not self._level:
             self._level = level
             self._target.set_threads(level.n_threads, level.n_batch)
+
+    def retune(self, levels: Seq[Level]) -> None:
+        """Other settings of the same target, say because it has been tuned meanwhile. Between two rounds."""
+        self._pace = Pace(levels)
+        self._take_level()
 
     # -- passes -----------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class Child:
     """One process with one setting. After a ChildFailed, OutOfTime or Stopped it is of no use: close it."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._words = tempfile.TemporaryFile()
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the child, closed with it
         self._process = subprocess.Popen(
             command,
             env={**os.environ, "GGML_NO_BACKTRACE": "1"},  # else an abort starts a debugger
@@ -121,16 +121,18 @@ class Child:
 
 
 class Children:
-    """Living children by setting, the one used last at the end. Opening one too many closes the one unused longest."""
+    """Living children by setting, the one used last at the end. Opening one too many closes the one unused longest.
+
+    slowest_open: seconds that opening one has taken at most, 0 before the first.
+    """
 
     def __init__(self, command: Command, limits: Limits, most: int) -> None:
         self.most = most
         self._command = command
         self._limits = limits
         self._alive: dict[LlamaSettings, Child] = {}
-        self._widest: dict[LlamaSettings, int] = {}
         self._last: LlamaSettings | None = None
-        self._slowest_open = 0.0
+        self.slowest_open = 0.0
         self._slowest_answer = 0.0
         self._closed_cpu_seconds = 0.0
 
@@ -141,11 +143,6 @@ class Children:
 
     def is_open(self, settings: LlamaSettings) -> bool:
         return settings in self._alive
-
-    def widest(self, settings: LlamaSettings) -> int:
-        """Rows a pass may have; opens the child if need be."""
-        self._opened(settings)
-        return self._widest[settings]
 
     def ask(self, settings: LlamaSettings, order: Order, patience_seconds: float | None = None) -> Report:
         """Raises ChildFailed, OutOfTime or Stopped, after which the child is gone."""
@@ -182,14 +179,15 @@ class Children:
 
     def _open(self, settings: LlamaSettings) -> Child:
         began = self._limits.now()
-        patience = max(PATIENCE_SECONDS, PATIENCE_FACTOR * self._slowest_open) if self._slowest_open else float("inf")
+        # A child that hangs while loading must leave time for the others.
+        patience = max(PATIENCE_SECONDS, self._limits.cap_seconds / 2, PATIENCE_FACTOR * self.slowest_open)
         child = self._alive[settings] = Child(self._command(settings))
         try:
-            self._widest[settings] = child.report(self._limits, patience).widest
+            child.report(self._limits, patience)
         except BaseException:  # also Ctrl-C: no child outlives its tuning; raised again
             self.close(settings)
             raise
-        self._slowest_open = max(self._slowest_open, self._limits.now() - began)
+        self.slowest_open = max(self.slowest_open, self._limits.now() - began)
         return child
 
     def _settle(self, settings: LlamaSettings) -> None:

@@ -5,7 +5,7 @@ Pure functions of numbers; ties within the noise of a measurement go to what mak
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Sequence as Seq
 
 from edgespec.backend.settings import LlamaSettings
@@ -32,27 +32,31 @@ DRAFTED_SHARE = 0.5
 SAME_READING = 1.05
 
 
-def clearly_slower(plain: Mapping[LlamaSettings, float]) -> set[LlamaSettings]:
-    """Settings whose pass of one row rules them out."""
-    fastest = min(plain.values(), default=0.0)
-    return {settings for settings, seconds in plain.items() if seconds > CLEARLY_SLOWER * fastest}
+def clearly_slower(plain: Mapping[LlamaSettings, float], allowed: Collection[LlamaSettings]) -> set[LlamaSettings]:
+    """Settings whose pass of one row rules them out beside the fastest of those that may be chosen."""
+    fastest = min((seconds for one, seconds in plain.items() if one in allowed), default=float("inf"))
+    return {one for one, seconds in plain.items() if seconds > CLEARLY_SLOWER * fastest}
 
 
 def finalists(plain: Mapping[LlamaSettings, Seq[float]]) -> list[LlamaSettings]:
-    """Settings close to the fastest at one context or more, fastest first. plain: seconds of one row by context."""
+    """Settings close to the fastest at one context or more. plain: seconds of one row by context.
+
+    The best compromise over the contexts comes first, so that it is the one to keep if there is time for one only; then
+    by how near they come to the fastest somewhere.
+    """
     n_contexts = max(map(len, plain.values()), default=0)
     best = [min(row[i] for row in plain.values() if len(row) > i) for i in range(n_contexts)]
-    nearness = {
-        settings: min(seconds / fastest for seconds, fastest in zip(row, best, strict=False))
-        for settings, row in plain.items()
-        if row
-    }
-    return sorted((one for one in nearness if nearness[one] <= WORTH_THE_CURVE), key=nearness.__getitem__)
+    ratios = {one: [a / b for a, b in zip(row, best, strict=False)] for one, row in plain.items() if row}
+    near = sorted((one for one in ratios if min(ratios[one]) <= WORTH_THE_CURVE), key=lambda one: min(ratios[one]))
+    compromise = min(
+        (one for one in near if len(ratios[one]) == n_contexts), key=lambda one: sum(ratios[one]), default=None
+    )
+    return near if compromise is None else [compromise, *(one for one in near if one != compromise)]
 
 
 def drafted_rate(steps: Seq[float], acceptance: float = PRIOR_ACCEPTANCE) -> float:
     """Best expected tokens per second. steps: seconds of a pass by rows, index 0 unused."""
-    survivals = [acceptance**depth for depth in range(1, len(steps) - 1)]
+    survivals: list[float] = [acceptance**depth for depth in range(1, len(steps) - 1)]
     size = best_size(survivals, steps[1:])
     return goodput(survivals[:size], steps[1 + size])
 
@@ -76,8 +80,9 @@ def choose(tables: Mapping[LlamaSettings, CostTable], contexts: Seq[int]) -> lis
 
 def _slowness(tables: Mapping[LlamaSettings, CostTable], group: Seq[LlamaSettings]) -> float:
     """Sum over the contexts of the group's fastest plain pass relative to the fastest of all."""
-    best = [min(column) for column in zip(*(_plain(table) for table in tables.values()), strict=True)]
-    own = [min(column) for column in zip(*(_plain(tables[one]) for one in group), strict=True)]
+    n_contexts = len(_plain(tables[group[0]]))
+    best = [min(_plain(table)[i] for table in tables.values()) for i in range(n_contexts)]
+    own = [min(_plain(tables[one])[i] for one in group) for i in range(n_contexts)]
     return sum(mine / fastest for mine, fastest in zip(own, best, strict=True))
 
 
@@ -94,9 +99,7 @@ def _choose_loaded(
     return [max(fast[i], key=lambda one: drafted_rate(tables[one].steps(contexts[i]))) for i in range(len(contexts))]
 
 
-def _total_rate(
-    tables: Mapping[LlamaSettings, CostTable], chosen: Seq[LlamaSettings], contexts: Seq[int]
-) -> float:
+def _total_rate(tables: Mapping[LlamaSettings, CostTable], chosen: Seq[LlamaSettings], contexts: Seq[int]) -> float:
     """Sum over the contexts of the drafted rate times the fastest plain pass, so that each context weighs the same."""
     best = [min(_plain(table)[i] for table in tables.values()) for i in range(len(contexts))]
     rates = [drafted_rate(tables[one].steps(context)) for one, context in zip(chosen, contexts, strict=True)]
@@ -140,7 +143,7 @@ def cheapest_class(classes: Classes, curves: Seq[Seq[float]]) -> tuple[int, ...]
 
     curves: for each choice the seconds of a pass by rows, index 0 unused. () without classes.
     """
-    return min(classes, key=lambda widths: sum(map(lambda steps: _token_seconds(widths, steps), curves)), default=())
+    return min(classes, key=lambda widths: sum(_token_seconds(widths, steps) for steps in curves), default=())
 
 
 def _token_seconds(widths: Seq[int], steps: Seq[float]) -> float:

@@ -66,7 +66,8 @@ def is_allowed(settings: LlamaSettings, forced: Forced) -> bool:
     """Whether these settings may be chosen: the library's defaults are measured in any case."""
     threads = (settings.n_threads, settings.batch_threads)
     return (
-        forced.threads in (None, *threads[:1]) and forced.threads in (None, *threads[1:])
+        forced.threads in (None, *threads[:1])
+        and forced.threads in (None, *threads[1:])
         and forced.extra_buffers in (None, settings.extra_buffers)
         and forced.gpu_layers in (None, settings.n_gpu_layers)
         and settings.kv_type is (forced.kv_type or KvType.F16)
@@ -79,14 +80,25 @@ def _openings(site: Site, forced: Forced) -> list[LlamaSettings]:
     layers: tuple[int, ...] = (-1, 0) if site.has_gpu else (0,)
     if forced.gpu_layers is not None:
         layers = (forced.gpu_layers,)
-    flash = [FlashAttention.OFF, FlashAttention.ON, FlashAttention.AUTO]
-    if kv_type is not KvType.F16:
-        flash.remove(FlashAttention.OFF)
-    usual = LlamaSettings(n_ctx=site.n_ctx, prefill_chunk=CHUNKS[-1], flash_attention=flash[0], kv_type=kv_type)
+    usual = LlamaSettings(
+        n_ctx=site.n_ctx, prefill_chunk=CHUNKS[-1], flash_attention=FlashAttention.ON, kv_type=kv_type
+    )
     return [
         replace(usual, n_gpu_layers=n, extra_buffers=buffers, flash_attention=attention)
-        for n, buffers, attention in product(layers, extra, flash)
+        for n in layers
+        for buffers, attention in _ways(extra, on_gpu=n != 0)
+        if kv_type is KvType.F16 or attention is not FlashAttention.OFF  # quantised values need flash attention
     ]
+
+
+def _ways(extra: tuple[bool, ...], on_gpu: bool) -> list[tuple[bool, FlashAttention]]:
+    """On a GPU the library knows best whether flash attention helps, so that comes first; on a CPU it is the same as
+    one of the other two, so that comes last and is the first thing a short cap leaves out.
+    """
+    if on_gpu:
+        return list(product(extra, (FlashAttention.AUTO, FlashAttention.ON, FlashAttention.OFF)))
+    stated = product(extra, (FlashAttention.OFF, FlashAttention.ON))
+    return [*stated, *((buffers, FlashAttention.AUTO) for buffers in extra)]
 
 
 def _threads(site: Site, forced: Forced) -> list[tuple[int, int]]:

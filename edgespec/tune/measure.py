@@ -44,13 +44,15 @@ class Bench:
             self._cut_to(length)
         start = self.length
         end = min(length, start + min(chunk, self._target.capabilities.max_chunk))
+        if end == start:
+            return 0.0
         began = self._clock()
         self._target.extend(SEQUENCE, self._text[start:end])
         return self._clock() - began
 
     def pass_seconds(self, width: int) -> float:
         """One pass of `width` rows after the text, its logits ready to be read."""
-        tokens = self._text[-width:]
+        tokens = self._text[:width]
         tree = chain(tokens[1:], np.ones(width - 1, np.float32))
         length = self.length
         began = self._clock()

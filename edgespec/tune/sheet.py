@@ -1,7 +1,8 @@
 """The times measured so far: by line (an opened setting and a number of threads), context and width.
 
-A pass of one row runs on `n_threads`, a wider one on the batch threads, so candidates that differ in threads alone share
-lines. Plain data that becomes text and comes back, so that a tuning that was broken off goes on; measures nothing.
+A pass of one row runs on `n_threads`, a wider one on the batch threads, so candidates that differ in threads alone
+share lines. Plain data that becomes text and comes back, so that a tuning that was broken off goes on. Measures
+nothing.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ def opening_of(settings: LlamaSettings) -> LlamaSettings:
 
 
 class Sheet:
-    """contexts: tokens of context that passes are measured at, ascending; () until they are planned. died: openings
-    whose child died, and how.
+    """contexts: tokens of context that passes are measured at, ascending; () until they are planned. widest: rows that
+    a pass may have. died: openings whose child died, and how.
     """
 
     def __init__(self, contexts: tuple[int, ...] = ()) -> None:
         self.contexts = contexts
+        self.widest = 1
         self.died: dict[LlamaSettings, str] = {}
         self._samples: dict[LlamaSettings, dict[tuple[int, int], list[float]]] = {}
 
@@ -80,7 +82,7 @@ class Sheet:
             for (context, width), times in cells.items()
         ]
         died = [[opening.to_json(), how] for opening, how in self.died.items()]
-        return json.dumps({"contexts": self.contexts, "samples": samples, "died": died})
+        return json.dumps({"contexts": self.contexts, "widest": self.widest, "samples": samples, "died": died})
 
     @classmethod
     def from_text(cls, text: str) -> Sheet:
@@ -88,6 +90,7 @@ class Sheet:
         try:
             raw = json.loads(text)
             sheet = cls(tuple(map(int, raw["contexts"])))
+            sheet.widest = int(raw["widest"])
             for line, context, width, times in raw["samples"]:
                 for seconds in map(float, times):
                     sheet.add(LlamaSettings.from_json(line), int(context), int(width), seconds)

@@ -17,9 +17,11 @@ from edgespec.backend.widths import (
     N_TEXT,
     PROBE_SEQUENCE,
     SCOPES,
+    THREAD_SCOPE,
     Classes,
     Scope,
     Speed,
+    agreeing_threads,
     best_class,
     find_classes,
 )
@@ -152,6 +154,99 @@ def test_an_interrupted_probe_leaves_nothing() -> None:
     target.inner.extend(PROBE_SEQUENCE, TEXT[:1])
     with pytest.raises(ValueError, match="no pending token"):
         find_classes(target, TEXT[:10], target.clock)  # too short a text: it ends in the middle of the probe
+    assert target.length(PROBE_SEQUENCE) == 0
+
+
+# -- threads --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Shifted:
+    """Rows that are a little off."""
+
+    rows: Rows
+
+    def logits(self, row: int) -> FloatArray:
+        shifted: FloatArray = self.rows.logits(row) + np.float32(1e-6)
+        return shifted
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """Where rows are not those of other threads: with these threads, at these widths, from a context on."""
+
+    threads: tuple[int, ...] = ()
+    widths: tuple[int, ...] = ALL
+    context: int = 0
+
+
+@dataclass(slots=True)
+class ThreadedTarget(TimedTarget):
+    odd: Odd = Odd()
+    n_threads: int = 4
+    tried: list[int] = field(default_factory=list)
+
+    def set_threads(self, n: int, n_batch: int = 0) -> None:
+        self.n_threads = n
+        self.tried.append(n)
+
+    def verify(self, requests: Sequence[VerifyRequest], width: int) -> list[Rows]:
+        context = self.inner.length(requests[0].sequence)
+        rows = TimedTarget.verify(self, requests, width)
+        self.now += (self.pass_seconds + self.row_seconds * width) * (4 / self.n_threads - 1)
+        odd = self.odd
+        is_odd = self.n_threads in odd.threads and width in odd.widths and context >= odd.context
+        return [Shifted(one) for one in rows] if is_odd else rows
+
+
+@pytest.mark.parametrize(
+    ("odd", "agreeing"),
+    [
+        (Odd(), (4, 2, 1)),
+        (Odd((2,)), (4, 1)),
+        (Odd((2, 1), (1,)), (4, 2, 1)),  # no width of the class
+        (Odd((2, 1), (6,)), (4,)),
+        (Odd((1,), (2,), 512), (4, 2)),
+        (Odd((4,)), (4,)),
+    ],
+    ids=["none", "one of them", "another width", "one width", "long texts", "the first"],
+)
+def test_threads_that_agree_are_found(odd: Odd, agreeing: tuple[int, ...]) -> None:
+    target = ThreadedTarget((ALL,), odd=odd)
+    assert agreeing_threads(target, TEXT, (4, 2, 1), (2, 4, 6), target.clock) == agreeing
+    assert target.tried == [4, 2, 1, 4]
+    assert target.widths == {2, 4, 6}
+    assert target.length(PROBE_SEQUENCE) == 0
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        replace(LIMITS, can_rollback=False),
+        replace(LIMITS, n_ctx=THREAD_SCOPE.n_tokens - 1),
+        replace(LIMITS, max_rows=5),
+    ],
+    ids=["no rollback", "short", "narrow"],
+)
+def test_a_target_that_cannot_be_compared_agrees_with_itself_only(limits: Capabilities) -> None:
+    target = ThreadedTarget((ALL,), limits)
+    assert agreeing_threads(target, TEXT, (4, 2, 1), (2, 4, 6), target.clock) == (4,)
+    assert target.tried == []
+
+
+@pytest.mark.parametrize(("pass_seconds", "tried"), [(0.01, [4, 2, 1]), (0.2, [4, 2]), (1.0, [4])])
+def test_a_slow_model_is_compared_as_far_as_the_time_allows(pass_seconds: float, tried: list[int]) -> None:
+    target = ThreadedTarget((ALL,), pass_seconds=pass_seconds)
+    assert agreeing_threads(target, TEXT, (4, 2, 1), (2, 4, 6), target.clock) == tuple(tried)
+    assert target.tried == [*tried, 4]
+
+
+def test_a_broken_comparison_gives_the_threads_back() -> None:
+    target = ThreadedTarget((ALL,))
+    target.inner.extend(PROBE_SEQUENCE, TEXT[:1])
+    with pytest.raises(ValueError, match="no pending token"):
+        agreeing_threads(target, TEXT[:260], (4, 2), (2, 4), target.clock)
+    assert target.n_threads == 4
     assert target.length(PROBE_SEQUENCE) == 0
 
 

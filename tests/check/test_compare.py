@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from edgespec.check.compare import Comparer, Result
+from edgespec.backend.settings import FlashAttention
+from edgespec.check.compare import Asker, Comparer, Result
 from edgespec.engine import DraftChoice, GenerateOptions
 from edgespec.engine.sockets import Interruptible
 from edgespec.errors import ContextOverflow
+from edgespec.events import Completion, Notice
 from edgespec.replay import Run
 from edgespec.spec.ports import Target
 from tests.check.toy_check import CLEAR, LETTERS, LEVEL, LIMITS, OPTIONS, PROMPTS, VOCAB, comparer_over
@@ -87,6 +89,27 @@ def test_rounding_does_not_excuse_a_planted_defect(plant: Callable[[Target], Tar
     assert [one.result for one in found].count(Result.BUG) >= 2
 
 
+def test_what_threads_stepped_down_may_explain_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of a busy machine that differ beyond a tie are made anew, but not for ever, and not exact ones."""
+    ask, calls = Asker.ask, [0]
+
+    def disturbed(self: Asker, prompt: list[int], options: GenerateOptions) -> tuple[Run, Completion]:
+        calls[0] += 1
+        run, completion = ask(self, prompt, options)
+        return run, replace(completion, notices=(Notice("cores-taken", "others use them"),))
+
+    monkeypatch.setattr(Asker, "ask", disturbed)
+    for plant, options, n_calls, result in (
+        (OffByOne, OPTIONS, 6, Result.BUG),
+        (OffByOne, replace(OPTIONS, exact=True), 2, Result.BUG),
+        (None, OPTIONS, 2, Result.IDENTICAL),
+    ):
+        calls[0] = 0
+        with comparer_over(CLEAR, plant, widths=tuple(range(1, 17))) as comparer:
+            assert comparer.compare(PROMPTS[0], options).result is result
+        assert calls[0] == n_calls
+
+
 def test_an_answer_that_ends_too_early_is_a_bug_without_a_gap() -> None:
     with comparer_over(CLEAR) as comparer:
         run = Run((1, 2), (), (5, 6))
@@ -122,7 +145,10 @@ def test_the_second_copy_is_made_when_it_is_needed_and_closed() -> None:
             comparer.judge(OPTIONS, run, replace(run, token_ids=(5,)))
         assert len(made) == 1
         assert not made[0].closed.is_set()
-    assert made[0].closed.is_set()
+        engine.settings = replace(engine.settings, flash_attention=FlashAttention.ON)
+        comparer.judge(OPTIONS, run, replace(run, token_ids=(5,)))
+        assert [one.closed.is_set() for one in made] == [True, False]
+    assert made[1].closed.is_set()
 
 
 def test_a_prompt_beyond_the_context_is_said() -> None:

@@ -10,8 +10,10 @@ from edgespec.backend.toy import ToyModel
 from edgespec.bench.prompts import Prompt
 from edgespec.check.compare import Comparer
 from edgespec.engine import Engine, GenerateOptions
-from edgespec.engine.sockets import Interruptible
+from edgespec.engine.core import Extras
+from edgespec.engine.sockets import Steppable
 from edgespec.spec.law import SamplingSettings
+from edgespec.spec.policy import FixedPolicy
 from edgespec.spec.ports import Capabilities, Target
 from tests.engine.toy_engine import EngineTarget, ToyOpened
 from tests.planted import Wrapped
@@ -28,13 +30,22 @@ OPTIONS = GenerateOptions(LETTERS, max_tokens=48)
 PROMPTS = [Prompt(str(i), "tales", text) for i, text in enumerate(("acab", "bbac", "cacc", "abba", "ccba", "babc"))]
 
 
-class Interruptibly(Wrapped):
-    """A planted target with what the engine needs beside; all of that is the inner target's."""
+class Late(Exception):
+    """Never raised: a toy pass takes no time."""
 
-    def __init__(self, planted: Target, inner: EngineTarget) -> None:
-        super().__init__(planted)
-        self._inner = inner
-        self.interrupted: type[Exception] = inner.interrupted
+
+class Steadily(Wrapped):
+    """A target, planted or not, with what the engine needs beside; the toy underneath has it, but for threads."""
+
+    def __init__(self, target: Target, toy: EngineTarget) -> None:
+        super().__init__(target)
+        self._inner = toy
+        self.interrupted: type[Exception] = toy.interrupted
+        self.late: type[Exception] = Late
+
+    def set_threads(self, n: int, n_batch: int = 0) -> None: ...
+
+    def limit_passes(self, seconds: float) -> None: ...
 
     def interrupt(self) -> None:
         self._inner.interrupt()
@@ -49,10 +60,11 @@ class Interruptibly(Wrapped):
 class Opened:
     """A Model over any target, without a chat template: its end would make all prompts end alike."""
 
-    def __init__(self, target: Interruptible, like: ToyOpened, widths: tuple[int, ...]) -> None:
+    def __init__(self, target: Steppable, like: ToyOpened, widths: tuple[int, ...]) -> None:
         self.target = target
         self.vocab, self.settings = like.vocab, like.settings
         self.header = replace(like.header, chat_template=None)
+        self.tuning, self.tuned = like.tuning, like.tuned
         self._widths = widths
 
     def width_class(self, notify: object) -> tuple[int, ...]:
@@ -68,7 +80,8 @@ def comparer_over(
 ) -> Iterator[Comparer]:
     """Its replays run on a copy without the planted defect."""
     inner = EngineTarget(model, LIMITS, rounding=rounding)
-    target: Interruptible = Interruptibly(plant(inner), inner) if plant else inner
+    target = Steadily(plant(inner) if plant else inner, inner)
     copy = EngineTarget(model, LIMITS, rounding=rounding)
-    with Engine(Opened(target, ToyOpened(inner), widths), "toy", []) as engine, Comparer(engine, lambda: copy) as one:
+    opened = Opened(target, ToyOpened(inner), widths)
+    with Engine(opened, "toy", [], Extras(FixedPolicy())) as engine, Comparer(engine, lambda: copy) as one:
         yield one

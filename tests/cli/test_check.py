@@ -47,7 +47,7 @@ def found(*arguments: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("more", [[], ["--exact"], ["--temperature", "0.8", "--top-p", "0.9", "--seed", "3"]])
 def test_drafting_changes_nothing(toy: Path, prompts: Path, more: list[str]) -> None:
-    got = found(toy, "--prompts", prompts, "--max-tokens", "40", *more)
+    got = found(toy, "--prompts", prompts, "--max-tokens", "40", "--draft", "lookup", *more)
     assert (got["prompts"], got["ties"] + got["identical"], got["bugs"]) == (2, 2, 0)
     assert got["exact"] is ("--exact" in more)
     if more[:1] == ["--temperature"]:
@@ -81,7 +81,7 @@ def test_a_planted_defect_is_exit_code_1(toy: Path, prompts: Path, monkeypatch: 
         return commit.tokens[-1:]
 
     monkeypatch.setattr(LlamaTarget, "commit", forgetful)
-    result = invoke(toy, "--prompts", prompts, "--max-tokens", "40", "--json")
+    result = invoke(toy, "--prompts", prompts, "--max-tokens", "40", "--draft", "lookup", "--json")
     assert result.exit_code == BUG
     got = json.loads(result.stdout)
     assert got["bugs"] >= 1
@@ -90,7 +90,7 @@ def test_a_planted_defect_is_exit_code_1(toy: Path, prompts: Path, monkeypatch: 
     assert isinstance(bug["plain"]["text"], str)
     assert bug["gap"] >= 0.0
     assert bug["position"] >= 0
-    said = invoke(toy, "--prompts", prompts, "--max-tokens", "40")
+    said = invoke(toy, "--prompts", prompts, "--max-tokens", "40", "--draft", "lookup")
     assert said.exit_code == BUG
     assert f"bug at token {bug['position']}: " in said.stdout
 

@@ -5,6 +5,7 @@ Every wait has a deadline, which a healthy engine never comes near.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,9 @@ from edgespec.draft.guard import GuardedDrafter
 from edgespec.engine import Answer, CancelToken, Engine, Extras, GenerateOptions
 from edgespec.engine.answer import PieceCallback
 from edgespec.engine.job import Request
+from edgespec.engine.paced import PacedTarget
 from edgespec.engine.policies import Policies
+from edgespec.engine.sockets import AgreeingThreads
 from edgespec.engine.worker import Worker
 from edgespec.events import Completion, Finish, Notice, RoundReport
 from edgespec.library.header import GgufHeader
@@ -58,6 +61,10 @@ class Interrupted(Exception):
     """A pass was broken off."""
 
 
+class Late(Exception):
+    """A pass was given up at its limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One forward pass. rows: what it read, per sequence; width 0 for a prompt chunk."""
@@ -76,6 +83,9 @@ class EngineTarget(ToyTarget):
     def __init__(self, model: ToyModel, limits: Capabilities, window: int = 0, rounding: bool = False) -> None:
         super().__init__(model, limits, window, rounding)
         self.interrupted: type[Exception] = Interrupted
+        self.late: type[Exception] = Late
+        self.limit_seconds = math.inf
+        self.n_threads, self.n_threads_batch = 2, 0
         self.passes: list[Pass] = []
         self.origin: dict[SequenceId, list[str]] = {}
         self.before_pass: Callable[[Pass], None] | None = None
@@ -95,6 +105,12 @@ class EngineTarget(ToyTarget):
 
     def close(self) -> None:
         self.closed.set()
+
+    def set_threads(self, n: int, n_batch: int = 0) -> None:
+        self.n_threads, self.n_threads_batch = n, n_batch
+
+    def limit_passes(self, seconds: float) -> None:
+        self.limit_seconds = seconds
 
     def extend(self, sequence: SequenceId, tokens: IntArray) -> None:
         self._run(Pass({sequence: len(tokens)}, 0))
@@ -225,7 +241,14 @@ class Copier:
 class Desk:
     """A worker over a target, and requests to it by what they ask. Drafters are guarded, as the engine does it."""
 
-    def __init__(self, target: EngineTarget, policy: Policy | None = None, vocab: Vocabulary | None = None) -> None:
+    def __init__(
+        self,
+        target: EngineTarget,
+        policy: Policy | None = None,
+        vocab: Vocabulary | None = None,
+        pacing: PacedTarget | None = None,
+        agreeing_threads: AgreeingThreads | None = None,
+    ) -> None:
         self.target = target
         self.vocab = vocab or SmallVocabulary()
         self.widths: tuple[int, ...] = ()
@@ -238,6 +261,8 @@ class Desk:
             self._make_drafters,
             self._width_class,
             self.vocab.end_tokens,
+            pacing=pacing,
+            agreeing_threads=agreeing_threads,
         )
 
     def ask(
@@ -270,8 +295,14 @@ class Desk:
 
 
 @contextmanager
-def desk_over(target: EngineTarget, policy: Policy | None = None, vocab: Vocabulary | None = None) -> Iterator[Desk]:
-    desk = Desk(target, policy, vocab)
+def desk_over(
+    target: EngineTarget,
+    policy: Policy | None = None,
+    vocab: Vocabulary | None = None,
+    pacing: PacedTarget | None = None,
+    agreeing_threads: AgreeingThreads | None = None,
+) -> Iterator[Desk]:
+    desk = Desk(target, policy, vocab, pacing, agreeing_threads)
     try:
         yield desk
     finally:

@@ -85,6 +85,16 @@ class Cells:
     def last_position(self, sequence: CachedSequence) -> int:
         return int(llama_cpp.llama_memory_seq_pos_max(self._memory, sequence.ids[0]))
 
+    def check_end(self, sequence: CachedSequence) -> None:
+        """Raises EngineFailure unless the last cell is that of the last token."""
+        last = self.last_position(sequence)
+        if last != sequence.length - 1:
+            raise EngineFailure(
+                f"the cache of {sequence.length} tokens ends after {last + 1}",
+                "a pass that was broken off left it so",
+                "ask again",
+            )
+
     def _remove(self, one: int, start: int) -> None:
         if not llama_cpp.llama_memory_seq_rm(self._memory, one, start, -1):
             raise EngineFailure(

@@ -19,9 +19,7 @@ from edgespec.errors import EngineFailure
 
 def default_settings(n_ctx: int) -> LlamaSettings:
     """What `Llama` chooses by itself, for a trial before it is opened in this process."""
-    return LlamaSettings(
-        n_ctx=n_ctx, n_threads=max(1, (os.cpu_count() or 1) // 2), flash_attention=FlashAttention.AUTO
-    )
+    return LlamaSettings(n_ctx=n_ctx, n_threads=max(1, (os.cpu_count() or 1) // 2), flash_attention=FlashAttention.AUTO)
 
 
 class LibraryDefaults:

@@ -165,7 +165,8 @@ def _context_error(settings: LlamaSettings, reason: str) -> Exception:
 
 
 class AbortFlag:
-    """A flag that libllama polls while it computes, without ever entering Python.
+    """A flag that libllama polls while it computes, without ever entering Python. There are two reasons to raise it:
+    somebody's wish, which stands until it is cleared, and one pass' deadline.
 
     The callback is C's own strlen on a two-byte buffer: length 0 means go on, length 1 means abort. A Python callback
     would take the interpreter lock once per graph node, some seven hundred times a pass.
@@ -177,16 +178,41 @@ class AbortFlag:
         strlen = ctypes.cast(_c_library().strlen, ctypes.c_void_p).value
         if strlen is None:
             raise EngineFailure("cannot set up cancelling", "the C library has no strlen", "report this platform")
+        self._wished = False
+        self.expired = False  # the running pass is out of time
         self.callback = llama_cpp.ggml_abort_callback(strlen)
 
     def set(self) -> None:
+        """From any thread, also inside a signal handler: it takes no lock."""
+        self._wished = True
         self._buffer[0] = b"\x01"
 
     def clear(self) -> None:
-        self._buffer[0] = b"\x00"
+        self._wished = False
+        self._lower()
 
     def is_set(self) -> bool:
-        return self._buffer.raw[0] != 0
+        """Whether somebody wishes it, whatever a deadline says."""
+        return self._wished
+
+    def expire(self) -> None:
+        """End the running pass."""
+        self.expired = True
+        self._buffer[0] = b"\x01"
+
+    def take_expired(self) -> bool:
+        """Whether the pass that has ended was out of time; forgets it. No deadline may be running."""
+        if not self.expired:
+            return False
+        self.expired = False
+        self._lower()
+        return True
+
+    def _lower(self) -> None:
+        if not self._wished and not self.expired:
+            self._buffer[0] = b"\x00"
+            if self._wished:  # wished for in between, when the flag was up already
+                self._buffer[0] = b"\x01"
 
 
 def _c_library() -> ctypes.CDLL:

@@ -7,6 +7,7 @@ return codes become errors. Used from one thread; only `interrupt` may be called
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from edgespec.backend.llama.placing import Placed, place
 from edgespec.backend.llama.rows import LlamaRows, Logits
 from edgespec.backend.llama.sequences import Sequences
 from edgespec.backend.llama.support import can_roll_back
+from edgespec.backend.llama.watchdog import Watchdog
 from edgespec.backend.settings import LlamaSettings
 from edgespec.errors import ContextOverflow, EdgeSpecError, EngineFailure
 from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Rows, SequenceId, VerifyRequest
@@ -34,6 +36,10 @@ class Interrupted(Exception):
     """A pass was aborted by `interrupt`; the cache is back at the state before it."""
 
 
+class Late(Exception):
+    """A pass was aborted at the limit of `limit_passes`; the cache is back at the state before it."""
+
+
 class LlamaTarget:
     """`edgespec.spec.ports.Target` over one model and one context. It owns both, also when its construction fails;
     close it to free them. A closed target raises EngineFailure.
@@ -44,6 +50,7 @@ class LlamaTarget:
     """
 
     interrupted: type[Exception] = Interrupted
+    late: type[Exception] = Late
 
     def __init__(self, model: native.LoadedModel, settings: LlamaSettings, parent: LlamaTarget | None = None) -> None:
         self.settings = settings
@@ -64,6 +71,8 @@ class LlamaTarget:
         self._context = self._new_context()
         self._logits = Logits(self._context, n_rows, self._n_vocab)
         self._cells = Cells(self._context)
+        self._limit_seconds = math.inf
+        self._watchdog: Watchdog | None = None
         self._batch = Batch(max(settings.prefill_chunk, settings.max_rows), max_leaves)
         self._sequences = Sequences(self._cells, self._n_ids)
         self._placed: dict[SequenceId, Placed] = {}
@@ -104,6 +113,13 @@ class LlamaTarget:
         self._require_open()
         self.settings = replace(self.settings, n_threads=n, n_threads_batch=n_batch)
         llama_cpp.llama_set_n_threads(self._context, n, n_batch or n)
+
+    def limit_passes(self, seconds: float) -> None:
+        """From now on a pass that takes longer is aborted and raises Late, unless somebody interrupts it too; inf lifts
+        the limit. It may be noticed some 25 ms too late. Where a running pass cannot be aborted there is no limit.
+        """
+        if self._can_rollback and self.settings.n_gpu_layers == 0:
+            self._limit_seconds = seconds
 
     def sibling(self, n_ctx: int) -> LlamaTarget:
         """Another target over the same model with an empty cache of its own; the caller closes it."""
@@ -207,6 +223,8 @@ class LlamaTarget:
         if context is None:
             return
         self.generation += 1  # what rows there were point into freed memory
+        if self._watchdog is not None:
+            self._watchdog.close()
         self._sequences.clear()
         self._placed.clear()
         llama_cpp.llama_free(context)
@@ -248,19 +266,31 @@ class LlamaTarget:
         self.generation += 1
         if self._abort.is_set():
             raise Interrupted
-        code = llama_cpp.llama_decode(self._context, self._batch.struct())
+        code, late = self._compute()
         if code == 0:
             return
         for cached in touched:
             self._undo(cached, code)
         if code == ABORTED:
-            raise Interrupted
+            raise Late if late and not self._abort.is_set() else Interrupted
         raise EngineFailure(
             f"llama_decode returned {code} for {self._batch.n} tokens", log().reason(), "see 'edgespec doctor'"
         )
 
+    def _compute(self) -> tuple[int, bool]:
+        """The library's code, and whether the pass was out of time, though it may have ended all the same."""
+        if self._limit_seconds == math.inf:
+            return llama_cpp.llama_decode(self._context, self._batch.struct()), False
+        if self._watchdog is None:
+            self._watchdog = Watchdog(self._abort.expire)
+        self._watchdog.arm(self._limit_seconds)
+        code = llama_cpp.llama_decode(self._context, self._batch.struct())
+        self._watchdog.disarm()
+        return code, self._abort.take_expired()
+
     def _undo(self, cached: CachedSequence, code: int) -> None:
         if self._can_rollback:
             self._cells.cut(cached, cached.length)
+            self._cells.check_end(cached)
         elif code < BAD_BATCH:
             self._cells.forget(cached)  # its running state is lost: half of it may be that of the broken pass

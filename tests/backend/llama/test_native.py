@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -259,6 +260,48 @@ def test_an_abort_flag_is_strlen() -> None:
     assert (flag.is_set(), flag.callback(flag.data)) == (True, True)
     flag.clear()
     assert (flag.is_set(), flag.callback(flag.data)) == (False, False)
+
+
+def test_a_deadline_raises_the_flag_too_and_is_no_wish() -> None:
+    flag = AbortFlag()
+    flag.expire()
+    assert (flag.is_set(), flag.expired, flag.callback(flag.data)) == (False, True, True)
+    flag.clear()
+    assert flag.callback(flag.data)
+    assert (flag.take_expired(), flag.take_expired()) == (True, False)
+    assert not flag.callback(flag.data)
+
+
+def test_a_wish_outlives_a_deadline() -> None:
+    flag = AbortFlag()
+    for raise_it in ((flag.set, flag.expire), (flag.expire, flag.set)):
+        for one in raise_it:
+            one()
+        assert flag.take_expired()
+        assert (flag.is_set(), flag.callback(flag.data)) == (True, True)
+        flag.clear()
+        assert (flag.is_set(), flag.callback(flag.data)) == (False, False)
+
+
+def test_a_wish_at_any_moment_is_never_lost() -> None:
+    """Another thread wishes while deadlines come and go."""
+    flag = AbortFlag()
+    for _ in range(300):
+        started = threading.Event()
+
+        def wish(started: threading.Event = started) -> None:
+            started.set()
+            flag.set()
+
+        other = threading.Thread(target=wish)
+        other.start()
+        started.wait()
+        for _ in range(20):
+            flag.expire()
+            flag.take_expired()
+        other.join()
+        assert (flag.is_set(), flag.callback(flag.data)) == (True, True)
+        flag.clear()
 
 
 def test_the_library_is_told_apart() -> None:

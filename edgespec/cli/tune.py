@@ -1,0 +1,289 @@
+"""`edgespec tune`: measures a model's settings on this machine, shows what was found, and keeps it for every later
+start.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+from edgespec.cli.downloads import ensure_model
+from edgespec.cli.paint import choose_look
+from edgespec.cli.screen import Screen, emit
+from edgespec.errors import BadInput, EngineFailure
+from edgespec.events import Notice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from edgespec.backend.settings import LlamaSettings
+    from edgespec.spec.cost import CostTable
+    from edgespec.tune.search import Progress
+    from edgespec.tune.store import Forced
+    from edgespec.tune.tuning import Tuning
+
+# What a table may take where nobody looks at a terminal, so that lines in a pipe stay whole.
+PIPE_COLUMNS = 200
+KV_TYPES = ("f16", "q8_0", "q4_0")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a tuning brought, and what was said about it. stored: the file it is kept in, "" if it is not."""
+
+    model: str
+    tuning: Tuning
+    notices: tuple[Notice, ...]
+    stored: str
+
+
+@click.command(short_help="Measure a model's settings on this machine, and keep the best.")
+@click.argument("model", required=False, envvar="EDGESPEC_MODEL")
+@click.option("--threads", type=int, envvar="EDGESPEC_THREADS", help="Keep to this many threads.")
+@click.option("--no-extra-buffers", is_flag=True, help="Try nothing with weight repacking or AMX.")
+@click.option("--gpu-layers", type=int, envvar="EDGESPEC_GPU_LAYERS", help="Keep to this many layers on the GPU.")
+@click.option("--kv-type", type=click.Choice(KV_TYPES), help="Type of the KV cache; others than f16 change answers.")
+@click.option("--cap", type=float, default=60.0, show_default=True, metavar="SECONDS", help="Take no longer than this.")
+@click.option("--offline", is_flag=True, envvar="EDGESPEC_OFFLINE", help="Use no network at all.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def tune(
+    model: str | None,
+    threads: int | None,
+    no_extra_buffers: bool,
+    gpu_layers: int | None,
+    kv_type: str | None,
+    cap: float,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Measure which settings run MODEL fastest on this machine, and what passes of each width cost with them.
+
+    Each setting is tried in a process of its own. The result is kept, and every later start with this model uses it.
+    Measure while the machine is otherwise idle. After Ctrl-C the next 'edgespec tune' goes on where this one stopped.
+    """
+    forced = _forced(threads, no_extra_buffers, gpu_layers, kv_type)
+    if not 1.0 <= cap < math.inf:
+        raise BadInput(f"--cap {cap:g}", "nothing can be measured in less than a second", "give a number of seconds")
+    screen = Screen(choose_look(None))
+    found = _measure(model, forced, cap, offline, screen)
+    for notice in found.notices:
+        screen.notice(notice)
+    if as_json:
+        emit(json.dumps(_as_json(found), indent=2) + "\n")
+    else:
+        _show(found)
+
+
+def _forced(threads: int | None, no_extra_buffers: bool, gpu_layers: int | None, kv_type: str | None) -> Forced:
+    """Raises BadInput for numbers that no model can run with."""
+    from edgespec.backend.settings import KvType
+    from edgespec.engine.options import EngineOptions
+    from edgespec.tune.store import Forced
+
+    EngineOptions(threads=threads, gpu_layers=gpu_layers)
+    return Forced(threads, False if no_extra_buffers else None, gpu_layers, KvType(kv_type) if kv_type else None)
+
+
+def _measure(model: str | None, forced: Forced, cap: float, offline: bool, screen: Screen) -> Found:
+    resolved = ensure_model(model, offline=offline, console=screen.console)
+
+    from edgespec.backend.llama.native import library_fingerprint
+    from edgespec.tune.store import stored_tuning, tuning_records
+    from edgespec.tune.tuner import tune as measure
+
+    library = library_fingerprint()
+    notices: list[Notice] = []
+    try:
+        with _bar(screen.console, resolved.name) as on_progress:
+            tuning = measure(resolved.path, library, forced, on_progress, lambda: False, cap, notices.append)
+    except KeyboardInterrupt:
+        screen.dim("Stopped. What was measured is kept, and 'edgespec tune' goes on from there.")
+        raise
+    if tuning is None:
+        why = notices[-1].message if notices else "it was stopped"
+        raise EngineFailure(f"cannot tune {resolved.name}", why, "give it more time with --cap")
+    records = tuning_records()
+    kept = stored_tuning(resolved.path, library, forced, records) == tuning
+    return Found(resolved.name, tuning, tuple(notices), str(records.path) if kept else "")
+
+
+@contextmanager
+def _bar(console: Console, name: str) -> Iterator[Callable[[Progress], None]]:
+    """A bar on stderr that goes when the measuring is over."""
+    columns = (TextColumn("measuring {task.fields[name]}"), BarColumn(), TextColumn("{task.description}"))
+    with Bar(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("", total=1.0, name=name)
+        yield lambda now: bar.update(task, completed=now.done, description=now.doing)
+
+
+# -- as text ----------------------------------------------------------------------------------------------------
+
+
+def _show(found: Found) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = PIPE_COLUMNS
+    tuning = found.tuning
+    console.print(Text(f"{found.model}: milliseconds for one token, by tokens of context"))
+    console.print(_candidates(tuning))
+    for number in range(len(tuning.choices)):
+        console.print()
+        console.print(Text(_chosen(tuning, number)))
+        console.print(_curve(tuning, number))
+    console.print()
+    for line in _closing(found):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _candidates(tuning: Tuning) -> Table:
+    from edgespec.tune.words import in_words
+
+    table = _columns("SETTINGS", *(f"{context:,}" for context in tuning.contexts), "X DEFAULTS", "")
+    usual = next((one.plain_seconds for one in tuning.candidates if one.settings == tuning.defaults), ())
+    for one in sorted(tuning.candidates, key=lambda one: one.plain_seconds[:1] or (math.inf,)):
+        times = [_milliseconds(seconds) for seconds in one.plain_seconds]
+        ratios = [f"{before / now:.2f}" for before, now in zip(usual, one.plain_seconds, strict=False)]
+        blank = [""] * (len(tuning.contexts) - len(times))
+        table.add_row(
+            in_words(one.settings), *times, *blank, " / ".join(ratios), _remark(tuning, one.settings, one.fate)
+        )
+    return table
+
+
+def _remark(tuning: Tuning, settings: LlamaSettings, fate: str) -> str:
+    said = [fate] if fate else []
+    if settings == tuning.defaults:
+        said.append("the library's defaults")
+    said += [_reach(tuning, i) for i, one in enumerate(tuning.choices) if _same(one.tuned.settings, settings)]
+    if settings.kv_type.value != "f16" and not any(one.tuned.settings.kv_type.value != "f16" for one in tuning.choices):
+        said.append("changes answers: only with --kv-type")
+    return ", ".join(said)
+
+
+def _same(chosen: LlamaSettings, candidate: LlamaSettings) -> bool:
+    """Chunks are chosen last, so candidates do not have them."""
+    from dataclasses import replace
+
+    return replace(chosen, prefill_chunk=candidate.prefill_chunk) == candidate
+
+
+def _reach(tuning: Tuning, number: int) -> str:
+    if len(tuning.choices) == 1:
+        return "chosen"
+    if number + 1 < len(tuning.choices):
+        return f"chosen up to {tuning.choices[number].up_to:,} tokens"
+    return f"chosen above {tuning.choices[number - 1].up_to:,} tokens"
+
+
+def _chosen(tuning: Tuning, number: int) -> str:
+    from edgespec.tune.words import in_words
+
+    settings = tuning.choices[number].tuned.settings
+    reach = _reach(tuning, number)
+    return (
+        f"{reach[0].upper()}{reach[1:]}: {in_words(settings)}, prompts read {settings.prefill_chunk} tokens at a time"
+    )
+
+
+def _curve(tuning: Tuning, number: int) -> Table:
+    """Cost by rows, and the acceptance above which a chain of that many rows pays, at the contexts it is chosen for."""
+    from edgespec.spec.predict import break_even
+
+    cost = tuning.choices[number].tuned.table
+    contexts = _contexts_of(tuning, number)
+    heads = [head for context in contexts for head in (f"MS AT {context:,}", "X ONE ROW", "PAYS ABOVE")]
+    table = _columns("ROWS", *heads)
+    curves = [cost.at(context) for context in contexts]
+    for i, width in enumerate(cost.widths):
+        cells: list[str] = []
+        for curve in curves:
+            ratio = curve[i] / curve[0]
+            needed = break_even(ratio, width - 1) if width > 1 else math.nan
+            cells += [_milliseconds(curve[i]), f"{ratio:.2f}", _acceptance(needed)]
+        table.add_row(str(width), *cells)
+    return table
+
+
+def _contexts_of(tuning: Tuning, number: int) -> list[int]:
+    tuned = tuning.choices[number].tuned
+    return [one for one in tuning.contexts if tuning.for_length(one) is tuned] or [tuning.contexts[-1]]
+
+
+def _acceptance(needed: float) -> str:
+    if math.isnan(needed):
+        return ""
+    return "never" if math.isinf(needed) else f"{needed:.0%}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.{1 if seconds < 0.1 else 0}f}"
+
+
+def _columns(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="right" if name else "left", no_wrap=bool(name))
+    return table
+
+
+def _closing(found: Found) -> Iterator[str]:
+    tuning = found.tuning
+    if tuning.plain_speedup_over_defaults:
+        yield f"One token at a time, {tuning.plain_speedup_over_defaults:.2f} times as fast as the library's defaults."
+    if tuning.width_class:
+        yield f"--exact keeps to passes of {', '.join(map(str, tuning.width_class))} rows."
+    if tuning.is_partial:
+        yield "The time cap cut it short: only measured widths are drafted at. 'edgespec tune' again goes on from here."
+    if found.stored:
+        yield f"Kept in {found.stored}."
+
+
+# -- as JSON ----------------------------------------------------------------------------------------------------
+
+
+def _as_json(found: Found) -> dict[str, object]:
+    tuning = found.tuning
+    first = tuning.choices[0]
+    return {
+        "model": found.model,
+        "settings": json.loads(first.tuned.settings.to_json()),
+        "curve": _curve_json(first.tuned.table, tuning.contexts[0]),
+        "choices": [
+            {
+                "up_to": one.up_to,
+                "settings": json.loads(one.tuned.settings.to_json()),
+                "curves": {str(context): _curve_json(one.tuned.table, context) for context in one.tuned.table.contexts},
+                "alone": {str(context): _curve_json(one.tuned.alone, context) for context in one.tuned.alone.contexts},
+            }
+            for one in tuning.choices
+        ],
+        "contexts": tuning.contexts,
+        "candidates": [
+            {"settings": json.loads(one.settings.to_json()), "plain_seconds": one.plain_seconds, "fate": one.fate}
+            for one in tuning.candidates
+        ],
+        "defaults": json.loads(tuning.defaults.to_json()),
+        "plain_speedup_over_defaults": tuning.plain_speedup_over_defaults or None,
+        "width_class": tuning.width_class,
+        "partial": tuning.is_partial,
+        "measured_on": tuning.measured_on,
+        "stored": found.stored or None,
+        "notices": [{"code": one.code, "message": one.message} for one in found.notices],
+    }
+
+
+def _curve_json(table: CostTable, context: int) -> dict[str, float]:
+    row = table.seconds[table.contexts.index(context)]
+    return {str(width): seconds for width, seconds in zip(table.widths, row, strict=True)}

@@ -1,0 +1,221 @@
+"""`tune`: one search from start to end, with what is kept of it. What the command and the engine's idle moments call.
+
+Runs no model itself: children do.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from edgespec.backend import machine
+from edgespec.backend.settings import LlamaSettings
+from edgespec.events import Notice
+from edgespec.library.header import GgufHeader, read_header
+from edgespec.library.memory import CacheShape, check_memory, estimate
+from edgespec.records import Records
+from edgespec.tune import grid, plan, store
+from edgespec.tune.children import Children, Command, child_command
+from edgespec.tune.contention import CONTENDED_SHARE, Cpu, foreign_share, read_cpu
+from edgespec.tune.decide import best_chunk, cheapest_class, refined
+from edgespec.tune.limits import Clock, Limits, Stopped
+from edgespec.tune.result import Extras, Fates, choose_on, tuning_of
+from edgespec.tune.search import Progress, Search
+from edgespec.tune.store import Forced
+from edgespec.tune.tuning import Tuning
+
+DEFAULT_CAP_SECONDS = 60.0
+# The context that the engine opens when none is asked for; rows of the cache lie as far apart as they will in use.
+USUAL_N_CTX = 4096
+# More children than this are never asked in turns, however much memory there is.
+MOST_CHILDREN = 4
+# What the width probe may spend, and what must be left of the cap for it to begin.
+CLASSES_SECONDS, CLASSES_LEAST = 10.0, 1.0
+
+Notify = Callable[[Notice], None]
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a tuning stands on: the machine, how children are started, clocks."""
+
+    site: grid.Site
+    command: Command
+    most_children: int
+    clock: Clock
+    read_cpu: Callable[[float], Cpu]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a tuning is about, and where it is kept."""
+
+    path: Path
+    library: str
+    forced: Forced
+    records: Records
+
+
+def tune(
+    path: Path,
+    library: str,
+    forced: Forced,
+    on_progress: Report,
+    should_stop: Callable[[], bool],
+    cap_seconds: float = DEFAULT_CAP_SECONDS,
+    notify: Notify = lambda _: None,
+) -> Tuning | None:
+    """Measure the model's settings, and keep the result unless other programs disturbed it, which `notify` is told.
+
+    library: of `native.library_fingerprint`. None when `should_stop` said so, which is obeyed within a fraction of a
+    second, or nothing could be measured; what was finished is kept, and the next call goes on there. Raises
+    NotEnoughMemory, the errors of a damaged model file, and what the callbacks raise.
+    """
+    place = Place(path, library, forced, store.tuning_records())
+    return tune_by(real_means(path), place, on_progress, should_stop, cap_seconds, notify)
+
+
+def real_means(path: Path) -> Means:
+    """This machine. Raises NotEnoughMemory when there is no room for one child, and the header's errors."""
+    from edgespec.backend.llama import native
+
+    header = read_header(path)
+    available = machine.available_memory_bytes()
+    n_ctx = min(USUAL_N_CTX, header.context_length or USUAL_N_CTX)
+    check_memory(header, n_ctx, _shape(), available)
+    site = grid.Site(machine.usable_cores(), os.cpu_count() or 1, native.supports_gpu(), n_ctx)
+    most = _children_that_fit(header, n_ctx, available)
+    return Means(site, child_command(path), most, time.monotonic, read_cpu)
+
+
+def tune_by(
+    means: Means,
+    place: Place,
+    on_progress: Report,
+    should_stop: Callable[[], bool],
+    cap_seconds: float,
+    notify: Notify,
+) -> Tuning | None:
+    """`tune` with everything handed in."""
+    limits = Limits(means.clock, cap_seconds, should_stop)
+    children = Children(means.command, limits, means.most_children)
+    before = means.read_cpu(means.clock())
+
+    def foreign() -> float:
+        now = means.read_cpu(means.clock())
+        return foreign_share(before, now, children.cpu_seconds, means.site.logical)
+
+    run = _Run(means.site, place, children, limits, on_progress, lambda: foreign() <= CONTENDED_SHARE)
+    try:
+        tuning = run.measure()
+    except Stopped:
+        return None
+    finally:
+        children.close_all()
+        run.keep_sheet()
+    if place.records.damaged:
+        notify(Notice("records-rebuilt", f"{place.records.path.name} was damaged and is made anew"))
+    if tuning is None:
+        notify(Notice("not-tuned", f"nothing could be measured within {cap_seconds:g} s: {run.first_fate()}"))
+    elif not run.is_quiet():
+        notify(_under_load(foreign()))
+    else:
+        run.keep(tuning)
+    return tuning
+
+
+class _Run:
+    def __init__(
+        self,
+        site: grid.Site,
+        place: Place,
+        children: Children,
+        limits: Limits,
+        on_progress: Report,
+        is_quiet: Callable[[], bool],
+    ) -> None:
+        self.is_quiet = is_quiet
+        self._place = place
+        self._limits = limits
+        self._on_progress = on_progress
+        self._tried = grid.candidates(site, place.forced)
+        self._defaults = grid.defaults_among(self._tried, site)
+        self._sheet = store.stored_sheet(place.path, place.library, place.forced, place.records)
+        threads = place.forced.threads or site.cores
+        self._search = Search(self._sheet, self._tried, threads, children, limits, on_progress, self.keep_sheet)
+
+    def measure(self) -> Tuning | None:
+        """Raises Stopped."""
+        search = self._search
+        allowed = [one for one in self._tried if grid.is_allowed(one, self._place.forced)]
+        search.coarse(self._defaults, allowed)
+        survivors = search.curves(allowed)
+        while not survivors and any(self._sheet.plain(one) and search.lives(one) for one in allowed):
+            survivors = search.curves(allowed)
+        chosen = choose_on(self._sheet, survivors)
+        if not chosen:
+            return None
+        different = list(dict.fromkeys(chosen))
+        for one in different:
+            search.alone(one)
+        extras = Extras(self._chunk(chosen[-1]), self._exact(different))
+        search.fill(different)
+        fates = Fates(search.fates, frozenset(search.slower))
+        now = datetime.now().astimezone().isoformat(timespec="seconds")
+        self._on_progress(Progress(1.0, "done"))
+        return tuning_of(self._sheet, self._tried, self._defaults, chosen, fates, extras, now)
+
+    def _chunk(self, one: LlamaSettings) -> int | None:
+        seconds = self._search.reading(one, grid.CHUNKS)
+        return best_chunk(seconds) if len(seconds) == len(grid.CHUNKS) else None
+
+    def _exact(self, chosen: list[LlamaSettings]) -> tuple[int, ...]:
+        """The width class that serves every choice; () if one of them could not be probed."""
+        probed = []
+        for number, one in enumerate(chosen):
+            budget = min(CLASSES_SECONDS, 0.7 * self._limits.left() / (len(chosen) - number))
+            probed.append(self._search.classes(one, budget) if budget > CLASSES_LEAST else ())
+        if () in probed:
+            return ()
+        tables = [self._sheet.table(one, plan.FULL) for one in chosen]
+        curves = [table.steps(table.contexts[0]) for table in tables if table is not None]
+        return cheapest_class(refined(probed), curves)
+
+    def first_fate(self) -> str:
+        return next(iter(self._search.fates.values()), "give it more time")
+
+    def keep_sheet(self) -> None:
+        """Times taken while other programs ran are not worth going on from."""
+        if self.is_quiet() and self._sheet.contexts:
+            store.save_sheet(
+                self._place.path, self._place.library, self._place.forced, self._place.records, self._sheet
+            )
+
+    def keep(self, tuning: Tuning) -> None:
+        place = self._place
+        store.save_tuning(place.path, place.library, place.forced, place.records, tuning)
+        if not tuning.is_partial:
+            store.forget_sheet(place.path, place.library, place.forced, place.records)
+
+
+def _under_load(foreign: float) -> Notice:
+    return Notice(
+        "tuned-under-load",
+        f"other programs used {foreign:.0%} of the processor while the model was measured, so these times are not "
+        "kept; tune again when they are done",
+    )
+
+
+def _shape() -> CacheShape:
+    usual = LlamaSettings()
+    return CacheShape(max(usual.max_rows, grid.CHUNKS[-1]), 0, usual.kv_type.bytes_per_value)
+
+
+def _children_that_fit(header: GgufHeader, n_ctx: int, available_bytes: int) -> int:
+    each = estimate(header, _shape()).total_bytes(n_ctx)
+    return max(1, min(MOST_CHILDREN, int(0.9 * available_bytes) // each))

@@ -1,0 +1,114 @@
+"""`edgespec tune` over the real children and a toy model, with a few seconds to measure in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from edgespec.cli.tune import tune
+from edgespec.errors import BadInput, EdgeSpecError
+from edgespec.tune import tuner
+from edgespec.tune.contention import Cpu
+from edgespec.tune.search import Search
+
+Tune = Callable[..., Result]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tune:
+    """The command in a home of its own, on a machine nobody else uses."""
+    monkeypatch.setenv("EDGESPEC_HOME", str(tmp_path))
+    monkeypatch.setattr(tuner, "read_cpu", lambda wall: Cpu(0.0, 0.0, wall))
+
+    def run(*arguments: object) -> Result:
+        result = CliRunner().invoke(tune, [str(argument) for argument in arguments])
+        if isinstance(result.exception, EdgeSpecError):
+            raise result.exception
+        return result
+
+    return run
+
+
+def test_tables(run: Tune, toy: Path, tmp_path: Path) -> None:
+    result = run(toy, "--cap", 4, "--no-extra-buffers")
+    assert result.exit_code == 0, result.output
+    head, columns, *lines = result.stdout.splitlines()
+    assert head.startswith("toy: milliseconds for one token")
+    assert columns.split()[0] == "SETTINGS"
+    assert columns.split()[-2:] == ["X", "DEFAULTS"]
+    assert any("the library's defaults" in line for line in lines)
+    assert sum(line.startswith("Chosen") for line in lines) in (1, 2)
+    curve = next(i for i, line in enumerate(lines) if line.startswith("ROWS"))
+    assert re.match(r"1 +\d", lines[curve + 1])
+    assert lines[-1] == f"Kept in {tmp_path / 'cache' / 'tuning.json'}."
+
+
+def test_json(run: Tune, toy: Path) -> None:
+    told = json.loads(run(toy, "--cap", 4, "--no-extra-buffers", "--json").stdout)
+    assert {"settings", "curve", "candidates", "plain_speedup_over_defaults"} <= set(told)
+    assert {"contexts", "choices", "partial", "stored", "width_class", "notices"} <= set(told)
+    assert told["settings"]["extra_buffers"] is False
+    assert told["settings"]["n_threads"] == 1  # by EDGESPEC_THREADS
+    assert all(seconds > 0 for seconds in told["curve"].values())
+    assert "1" in told["curve"]
+    assert told["choices"][0]["curves"][str(told["contexts"][0])] == told["curve"]
+    assert told["notices"] == []
+    assert Path(told["stored"]).exists()
+    assert told["defaults"] in [one["settings"] for one in told["candidates"]]
+
+
+def test_beside_busy_programs(run: Tune, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuner, "read_cpu", lambda wall: Cpu(1e6 * wall, 0.0, wall))
+    result = run(toy, "--cap", 2, "--no-extra-buffers", "--json")
+    told = json.loads(result.stdout)
+    assert told["stored"] is None
+    assert [one["code"] for one in told["notices"]] == ["tuned-under-load"]
+    assert "these times are not kept" in result.stderr
+    assert not (tmp_path / "cache" / "tuning.json").exists()
+
+
+def test_ctrl_c_keeps_what_is_finished(run: Tune, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = Search.curves
+
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Search, "curves", pressed)
+    result = run(toy, "--cap", 4, "--no-extra-buffers")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "goes on from there" in result.stderr
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["tuning.json"]
+    monkeypatch.setattr(Search, "curves", measured)
+    assert run(toy, "--cap", 4, "--no-extra-buffers").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--cap", 0.5), "--cap 0.5"),
+        (("--cap", "inf"), "--cap inf"),
+        (("--cap", "nan"), "--cap nan"),
+        (("--threads", 0), "--threads 0"),
+        (("--gpu-layers", -2), "--gpu-layers -2"),
+    ],
+)
+def test_values_that_cannot_be(run: Tune, toy: Path, arguments: tuple[object, ...], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        run(toy, *arguments)
+
+
+def test_no_model_no_table(run: Tune, toy: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes(toy.read_bytes()[:-1000])
+    with pytest.raises(EdgeSpecError) as caught:
+        run(damaged, "--cap", 5)
+    assert "damaged" in str(caught.value)
+
+
+def test_wrong_kv_type(run: Tune, toy: Path) -> None:
+    assert run(toy, "--kv-type", "f8").exit_code == 2

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgespec.backend.settings import FlashAttention, KvType
+from edgespec.tune.grid import Site, candidates, defaults_among, is_allowed, library_defaults
+from edgespec.tune.sheet import opening_of
+from edgespec.tune.store import Forced
+
+SMALL = Site(cores=2, logical=2, has_gpu=False, n_ctx=1024)
+LARGE = Site(cores=8, logical=16, has_gpu=True, n_ctx=1024)
+FORCED = st.builds(
+    Forced,
+    threads=st.sampled_from([None, 1, 3]),
+    extra_buffers=st.sampled_from([None, True, False]),
+    gpu_layers=st.sampled_from([None, 0, -1, 7]),
+    kv_type=st.sampled_from([None, *KvType]),
+)
+
+
+def test_on_two_cores() -> None:
+    tried = candidates(SMALL, Forced())
+    assert len(tried) == len(set(tried)) == 19  # 3 (threads) x 3 (flash attention) x 2 (extra buffers) + q8_0
+    assert {(one.n_threads, one.batch_threads) for one in tried} == {(1, 1), (1, 2), (2, 2)}
+    assert {one.flash_attention for one in tried} == set(FlashAttention)
+    assert {one.n_gpu_layers for one in tried} == {0}
+    assert [one.kv_type for one in tried].count(KvType.Q8_0) == 1
+    assert tried[-1].kv_type is KvType.Q8_0
+    assert (tried[0].n_threads, tried[0].extra_buffers) == (2, True)
+
+
+def test_on_many_cores_and_a_gpu() -> None:
+    tried = candidates(LARGE, Forced())
+    assert {one.n_threads for one in tried} == {1, 4, 8, 16}
+    assert all(one.batch_threads >= one.n_threads for one in tried)
+    assert {one.n_gpu_layers for one in tried} == {0, -1}
+    assert tried[0].n_gpu_layers == -1
+
+
+@pytest.mark.parametrize(("logical", "threads"), [(1, (1, 1)), (2, (1, 2)), (16, (8, 16))])
+def test_defaults_of_the_library(logical: int, threads: tuple[int, int]) -> None:
+    site = replace(SMALL, cores=1, logical=logical)
+    usual = library_defaults(site)
+    assert (usual.n_threads, usual.batch_threads) == threads
+    assert (usual.flash_attention, usual.extra_buffers, usual.n_gpu_layers) == (FlashAttention.OFF, True, 0)
+    assert defaults_among(candidates(site, Forced()), site) in candidates(site, Forced())
+
+
+@given(FORCED, st.sampled_from([SMALL, LARGE]))
+def test_what_is_forced_holds_for_all_that_may_be_chosen(forced: Forced, site: Site) -> None:
+    tried = candidates(site, forced)
+    allowed = [one for one in tried if is_allowed(one, forced)]
+    assert allowed
+    assert tried[0] in allowed
+    for one in allowed:
+        assert forced.threads in (None, one.n_threads)
+        assert forced.threads in (None, one.batch_threads)
+        assert forced.extra_buffers in (None, one.extra_buffers)
+        assert forced.gpu_layers in (None, one.n_gpu_layers)
+        assert one.kv_type is (forced.kv_type or KvType.F16)
+    assert defaults_among(tried, site) in tried
+    # What may not be chosen is there to be compared with: the defaults, and one quantised cache.
+    assert len(tried) - len(allowed) <= 2
+    assert len({opening_of(one) for one in tried}) <= 14
