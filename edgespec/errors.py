@@ -82,5 +82,11 @@ class MissingExtra(EdgeSpecError):
     exit_code = 14
 
 
+class NotMeasured(EdgeSpecError):
+    """There is no table of what passes cost with this model on this machine."""
+
+    exit_code = 15
+
+
 class StaleRows(RuntimeError):
     """A programming error: a `Rows` object was read after its target's next call."""

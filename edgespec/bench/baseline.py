@@ -10,8 +10,8 @@ from edgespec.backend.probe import proven_settings
 from edgespec.bench.arms import LibraryArm
 from edgespec.config import cache_dir
 from edgespec.engine import Engine
+from edgespec.engine.choosing import cache_shape
 from edgespec.engine.core import end_tokens
-from edgespec.engine.opening import cache_shape
 from edgespec.errors import EngineFailure
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard

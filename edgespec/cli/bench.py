@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from edgespec.bench.measure import Progress
     from edgespec.bench.session import Job, Outcome
     from edgespec.cli.screen import Screen
+    from edgespec.spec.ports import Drafter
 
 # What a table may take where nobody looks at a terminal, so that its rows stay whole in a pipe.
 _PIPE_COLUMNS = 200
@@ -103,8 +104,8 @@ def bench(
     amount, options = Amount(per_category, repeat, min_tokens), GenerateOptions(sampling, max_tokens, exact=exact)
     job = Job(prompts, amount, names, options, with_defaults=baseline is not None)
     screen = Screen(choose_look(None))
-    outcome = _measured(job, model, model_flags, out or _new_folder(), screen, Journal() if journal else None)
-    _show(outcome, screen, as_json)
+    outcome = measured(job, model, model_flags, out or _new_folder(), screen, Journal() if journal else None)
+    show_outcome(outcome, screen, as_json)
     if plot is not None:
         from edgespec.bench.plot import draw
 
@@ -113,24 +114,27 @@ def bench(
         ctx.exit(INTERRUPTED)
 
 
-def _measured(
-    job: Job, model: str | None, flags: ModelFlags, out: Path, screen: Screen, journal: Journal | None
+def measured(
+    job: Job,
+    model: str | None,
+    flags: ModelFlags,
+    out: Path,
+    screen: Screen,
+    journal: Journal | None,
+    drafters: tuple[Drafter, ...] | None = None,
 ) -> Outcome:
+    """`drafters`: what guesses instead of the engine's own."""
     from edgespec.backend.llama.native import library_fingerprint
     from edgespec.bench.place import load_now, place
     from edgespec.bench.prompts import load_prompts
     from edgespec.bench.session import run
-    from edgespec.cli.opening import find_model
-    from edgespec.cli.options import engine_options
-    from edgespec.engine import Engine
-    from edgespec.engine.core import Extras
+    from edgespec.cli.opening import find_model, load_model
+    from edgespec.engine import Extras
 
     load_prompts(job.prompts)  # a file that cannot be used is said before a model is fetched
     found, load_at_start = find_model(model, flags, screen), load_now()
-    with screen.console.status(f"loading {found.name}"):
-        extras = Extras(journal=journal.note if journal else None)
-        opened = Engine.open(found, engine_options(flags), screen.notice, extras=extras)
-    with opened as engine, _bar(screen) as on_turn:
+    extras = Extras(drafters=drafters, journal=journal.note if journal else None)
+    with load_model(found, flags, screen, extras).engine as engine, _bar(screen) as on_turn:
         where = place(found.name, library_fingerprint(), engine.settings, load_at_start)
         return run(job, engine, found.card, where, out, screen.notice, on_turn, journal)
 
@@ -167,7 +171,7 @@ def _bar(screen: Screen) -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
-def _show(outcome: Outcome, screen: Screen, as_json: bool) -> None:
+def show_outcome(outcome: Outcome, screen: Screen, as_json: bool) -> None:
     """Raises EngineFailure when nothing was measured."""
     from rich.console import Console
 

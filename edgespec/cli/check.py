@@ -58,13 +58,15 @@ def check(
 
     At a first difference both tokens are shown, and how close they were. It is a tie if a fresh replay gives both of
     them again by nothing but the widths of its passes, else it is a bug, as is every difference with --exact.
-    Exit code 1 says that there was a bug. Without --prompts a few built-in ones are asked.
+    Exit code 1 says that there was a bug. Without --prompts a few built-in ones are asked. '--draft auto' drafts where
+    that pays, '--draft lookup' wherever the text repeats itself.
     """
     from edgespec.check.prompts import choose_prompts
     from edgespec.cli.opening import open_model
     from edgespec.cli.screen import Screen, emit
-    from edgespec.engine import DraftChoice, GenerateOptions
+    from edgespec.engine import DraftChoice, Extras, GenerateOptions
     from edgespec.spec.law import SamplingSettings
+    from edgespec.spec.policy import FixedPolicy
 
     sampling = SamplingSettings(
         temperature=temperature, top_p=top_p, seed=secrets.randbits(DRAWN_SEED_BITS) if seed is None else seed
@@ -72,7 +74,9 @@ def check(
     options = GenerateOptions(sampling, max_tokens, exact=exact, draft=DraftChoice(draft))
     listed = choose_prompts(prompts, per_category, n_prompts)
     screen = Screen(choose_look(None))
-    with open_model(model, model_flags, screen).engine as engine:
+    # Drafts that do not pay show as well as others whether drafting changes an answer.
+    extras = Extras(policy=FixedPolicy()) if draft == "lookup" else None
+    with open_model(model, model_flags, screen, extras).engine as engine:
         report = compare_all(engine, listed, options)
     emit(_text(report, as_json))
     if report.has_bug:  # found is found, also when it was interrupted later

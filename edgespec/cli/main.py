@@ -9,10 +9,15 @@ import sys
 import click
 
 from edgespec import __version__
+from edgespec.cli.bench import bench
 from edgespec.cli.chat import chat
+from edgespec.cli.check import check
 from edgespec.cli.defaults import checked_defaults
+from edgespec.cli.doctor import doctor
 from edgespec.cli.models import models, pull, show
+from edgespec.cli.predict import predict
 from edgespec.cli.run import INTERRUPTED, run
+from edgespec.cli.tune import tune
 from edgespec.errors import EdgeSpecError
 
 # What a shell reports for a program that wrote into a pipe which nobody reads.
@@ -27,6 +32,7 @@ Exit codes:
    5  unsupported model         12  licence not accepted
    6  too little memory         13  unusable input, file or value
    7  longer than the context   14  something must be installed first
+                                15  not measured on this machine yet
  130  ended by Ctrl-C"""
 
 
@@ -63,7 +69,7 @@ def cli(ctx: click.Context) -> None:
     ctx.default_map = checked_defaults(cli)
 
 
-for command in (chat, run, pull, models, show):
+for command in (chat, run, pull, models, show, tune, doctor, check, bench, predict):
     cli.add_command(command)
 
 

@@ -14,7 +14,7 @@ from rich.status import Status
 from edgespec.cli.downloads import ensure_model
 from edgespec.cli.options import ModelFlags, engine_options
 from edgespec.cli.screen import Screen
-from edgespec.engine import Engine
+from edgespec.engine import Engine, Extras
 from edgespec.errors import EdgeSpecError
 from edgespec.library.resolve import ResolvedModel
 
@@ -27,9 +27,9 @@ class OpenedModel:
     name: str
 
 
-def open_model(model: str | None, flags: ModelFlags, screen: Screen) -> OpenedModel:
+def open_model(model: str | None, flags: ModelFlags, screen: Screen, extras: Extras | None = None) -> OpenedModel:
     """Find and load. Raises EdgeSpecErrors and KeyboardInterrupt; nothing stays loaded then."""
-    return load_model(find_model(model, flags, screen), flags, screen)
+    return load_model(find_model(model, flags, screen), flags, screen, extras)
 
 
 def find_model(model: str | None, flags: ModelFlags, screen: Screen) -> ResolvedModel:
@@ -38,14 +38,14 @@ def find_model(model: str | None, flags: ModelFlags, screen: Screen) -> Resolved
     return ensure_model(model, offline=flags.offline, console=screen.console)
 
 
-def load_model(found: ResolvedModel, flags: ModelFlags, screen: Screen) -> OpenedModel:
+def load_model(found: ResolvedModel, flags: ModelFlags, screen: Screen, extras: Extras | None = None) -> OpenedModel:
     """Raises the engine's errors, and KeyboardInterrupt; nothing stays loaded then."""
     options = engine_options(flags)
     with screen.console.status(f"loading {found.name}") as status:
         loading = Loading(status, found.name)
         with loading.holding_ctrl_c():
             try:
-                engine = Engine.open(found, options, screen.notice, loading.progress)
+                engine = Engine.open(found, options, screen.notice, loading.progress, extras)
             except EdgeSpecError:
                 if loading.interrupted:  # what failed is only the load that we gave up
                     raise KeyboardInterrupt from None

@@ -13,7 +13,7 @@ import click
 from rich.text import Text
 
 from edgespec.cli.options import ModelFlags, model_options
-from edgespec.errors import BadInput, EdgeSpecError, ModelNotFound
+from edgespec.errors import BadInput, ModelNotFound, NotMeasured
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,12 +28,6 @@ GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 _WIDTH_HELP = "Rows of a pass: the last token and N - 1 drafted ones."
 _CURVE_HELP = "Take the table that 'edgespec tune --json' wrote, for any model and machine."
-
-
-class NotMeasured(EdgeSpecError):
-    """There is no table of what passes cost with this model on this machine."""
-
-    exit_code = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +108,7 @@ def _stored(model: str | None, flags: ModelFlags, context: int) -> tuple[str, Co
     """The tuning of a model that is on this machine, for texts of so many tokens. Raises NotMeasured."""
     from edgespec.backend.llama.native import library_fingerprint
     from edgespec.cli.options import engine_options
-    from edgespec.engine.opening import forced_by
+    from edgespec.engine.choosing import forced_by
     from edgespec.tune.store import stored_tuning, tuning_records
 
     options = engine_options(flags)

@@ -5,7 +5,6 @@ Loads no model. Heavy imports start here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -13,9 +12,7 @@ from pathlib import Path
 
 from edgespec.backend import machine
 from edgespec.backend.cores import CoreUse
-from edgespec.backend.probe import proven_settings
 from edgespec.backend.settings import LlamaSettings
-from edgespec.config import cache_dir
 from edgespec.doctor.facts import (
     AskedFacts,
     Curve,
@@ -30,17 +27,10 @@ from edgespec.doctor.facts import (
     Wishes,
 )
 from edgespec.engine import EngineOptions
-from edgespec.engine.opening import (
-    fitting_settings,
-    known_tuning,
-    require_language_model,
-    tuned_as,
-    tuned_settings,
-    wanted_settings,
-)
+from edgespec.engine.choosing import chosen_settings, known_tuning, tuned_as
+from edgespec.engine.opening import require_language_model
 from edgespec.events import Completion, Notice
 from edgespec.library.header import GgufHeader, read_header
-from edgespec.records import Records
 from edgespec.spec.cost import CostTable
 from edgespec.spec.policy import Explanation
 from edgespec.spec.predict import break_even_table
@@ -70,7 +60,7 @@ def at_rest(name: str, path: Path, options: EngineOptions, wishes: Wishes, use: 
     library, has_gpu = library_fingerprint(), supports_gpu()
     tuning = known_tuning(path, library, options, tuning_records())
     notices: list[Notice] = []
-    settings = settings_at_rest(header, options, library, has_gpu, tuning, notices.append)
+    settings = chosen_settings(header, options, library, has_gpu, tuning, notices.append)
     tuned = tuned_as(settings, tuning)
     return Facts(
         model=model_facts(name, header),
@@ -142,24 +132,6 @@ def model_facts(name: str, header: GgufHeader) -> ModelFacts:
 def has_running_state(header: GgufHeader) -> bool:
     """Recurrent and hybrid models state the size of what they carry along."""
     return any(part in f".{key.partition('.')[2]}" for key in header.values for part in _STATE_KEYS)
-
-
-def settings_at_rest(
-    header: GgufHeader,
-    options: EngineOptions,
-    library: str,
-    has_gpu: bool,
-    tuning: Tuning | None,
-    notify: Callable[[Notice], None],
-) -> LlamaSettings:
-    """What the engine would run with, by the steps in which it finds it. Raises NotEnoughMemory and EngineFailure."""
-    wanted = wanted_settings(header, options)
-    if options.gpu_layers is None and has_gpu:
-        wanted = wanted.on_gpu()
-    if tuning is not None:
-        wanted = tuned_settings(wanted, tuning.for_length(0))
-    wanted = fitting_settings(header, wanted, machine.available_memory_bytes(), notify)
-    return proven_settings(header.path, wanted, library, Records(cache_dir() / "trials.json"), notify)
 
 
 def settings_facts(

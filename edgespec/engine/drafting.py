@@ -21,8 +21,8 @@ NOT_TUNED = Notice(
 
 
 class Drafters:
-    """Makes each request's drafters. One lookup serves them all, so that how often copies are right is learnt for good;
-    its index of a request's text ends with the request.
+    """Makes each request's drafters. One lookup serves all requests of a choice, so that how often copies are right is
+    learnt for good; its index of a request's text ends with the request.
 
     `own`: what drafts instead of the lookup. `decides`: whether anything is known that `auto` can go by.
     """
@@ -37,7 +37,8 @@ class Drafters:
         self._vocab = vocab
         self._clock = clock
         self._decides = decides
-        self._general: tuple[Drafter, ...] = (LookupDrafter(),) if own is None else tuple(own)
+        self._own = own
+        self._general: dict[DraftChoice, tuple[Drafter, ...]] = {}
 
     def for_request(self, request: Request, notify: Callable[[Notice], None]) -> tuple[Drafter, ...]:
         """A predicted text is drafted from even with `--draft off`, since the caller asked for it by name."""
@@ -45,8 +46,13 @@ class Drafters:
         if request.options.prediction:
             chosen.append(GivenDrafter(self._vocab.tokenize(request.options.prediction)))
         if request.options.draft is DraftChoice.LOOKUP or self._may_choose(request, notify):
-            chosen += self._general
+            chosen += self._general_of(request.options.draft)
         return tuple(GuardedDrafter(one, self._vocab.n_vocab, self._clock, notify) for one in chosen)
+
+    def _general_of(self, choice: DraftChoice) -> tuple[Drafter, ...]:
+        if self._own is not None:
+            return tuple(self._own)
+        return self._general.setdefault(choice, (LookupDrafter(),))
 
     def _may_choose(self, request: Request, notify: Callable[[Notice], None]) -> bool:
         if request.options.draft is not DraftChoice.AUTO:

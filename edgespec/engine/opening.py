@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgespec.backend import machine
-from edgespec.backend.probe import model_fingerprint, proven_settings
+from edgespec.backend.probe import model_fingerprint
 from edgespec.backend.settings import LlamaSettings
 from edgespec.backend.widths import N_TEXT, Classes, best_class, find_classes
 from edgespec.config import cache_dir
+from edgespec.engine.choosing import chosen_settings, known_tuning, tuned_as
 from edgespec.engine.options import EngineOptions
 from edgespec.errors import NotEnoughMemory, UnsupportedModel
 from edgespec.events import Notice
 from edgespec.library.header import GgufHeader, read_header
-from edgespec.library.memory import CacheShape, check_memory, estimate, fits
 from edgespec.records import Records
 from edgespec.spec.ports import Target
 from edgespec.text.vocab import Vocabulary
-from edgespec.tune.store import Forced, stored_tuning, tuning_records
-from edgespec.tune.tuning import Choice, Tuned, Tuning
+from edgespec.tune.store import tuning_records
+from edgespec.tune.tuning import Tuning
 
 if TYPE_CHECKING:
     from edgespec.backend.llama.target import LlamaTarget
@@ -122,60 +122,14 @@ def open_model(path: Path, options: EngineOptions, notify: Notify, progress: Pro
     from edgespec.backend.llama.target import LlamaTarget
     from edgespec.backend.llama.vocab import LlamaVocabulary
 
-    wanted = wanted_settings(header, options)
-    if options.gpu_layers is None and native.supports_gpu():
-        wanted = wanted.on_gpu()
     library = native.library_fingerprint()
     tuning = known_tuning(path, library, options, tuning_records())
-    if tuning is not None:
-        wanted = tuned_settings(wanted, tuning.for_length(0))
-    wanted = fitting_settings(header, wanted, machine.available_memory_bytes(), notify)
-    records = Records(cache_dir() / "trials.json")
-    settings = proven_settings(header.path, wanted, library, records, notify)
+    settings = chosen_settings(header, options, library, native.supports_gpu(), tuning, notify)
     model = native.load_model(header.path, settings, progress)
     target = LlamaTarget(model, settings)
     if not target.capabilities.can_rollback:
         notify(no_rollback(header.architecture))
     return Opened(header, target, LlamaVocabulary(model), library, tuning)
-
-
-def forced_by(options: EngineOptions) -> Forced:
-    """What the caller leaves no choice about."""
-    return Forced(options.threads, None if options.extra_buffers else False, options.gpu_layers)
-
-
-def known_tuning(path: Path, library: str, options: EngineOptions, records: Records) -> Tuning | None:
-    """What was measured under these wishes; for one thread also what was measured beside all of them."""
-    forced = forced_by(options)
-    known = stored_tuning(path, library, forced, records)
-    if known is None and options.threads == 1:
-        beside = stored_tuning(path, library, replace(forced, threads=None), records)
-        known = beside and alone(beside)
-    return known
-
-
-def alone(tuning: Tuning) -> Tuning:
-    """The same with one thread."""
-    choices = tuple(
-        Choice(one.up_to, Tuned(one_thread(one.tuned.settings), one.tuned.alone, one.tuned.alone))
-        for one in tuning.choices
-    )
-    return replace(tuning, choices=choices)
-
-
-def one_thread(settings: LlamaSettings) -> LlamaSettings:
-    return replace(settings, n_threads=1, n_threads_batch=0)
-
-
-def tuned_as(settings: LlamaSettings, tuning: Tuning | None) -> Tuned | None:
-    """What was measured with these settings; None if a step back has led to others. Room does not count."""
-    choices = tuning.choices if tuning else ()
-    return next((one.tuned for one in choices if tuned_settings(settings, one.tuned) == settings), None)
-
-
-def tuned_settings(wanted: LlamaSettings, tuned: Tuned) -> LlamaSettings:
-    """What was measured to be fastest, with the room that this caller wants."""
-    return replace(tuned.settings, n_ctx=wanted.n_ctx, swa_full=wanted.swa_full)
 
 
 def require_language_model(header: GgufHeader) -> None:
@@ -184,42 +138,6 @@ def require_language_model(header: GgufHeader) -> None:
         raise UnsupportedModel(
             f"{header.path}", f"it is no language model but of the kind '{header.kind}'", "give the model's own file"
         )
-
-
-def wanted_settings(header: GgufHeader, options: EngineOptions) -> LlamaSettings:
-    """Before anything is measured: the machine's cores, the model's context limit, full caches for sliding windows."""
-    n_ctx = min(options.ctx_size, header.context_length or options.ctx_size)
-    threads = options.threads or machine.usable_cores()
-    return LlamaSettings(
-        n_ctx=n_ctx,
-        n_threads=threads,
-        extra_buffers=options.extra_buffers,
-        n_gpu_layers=options.gpu_layers or 0,
-    )
-
-
-def fitting_settings(header: GgufHeader, wanted: LlamaSettings, available_bytes: int, notify: Notify) -> LlamaSettings:
-    """`wanted` if it fits, else with a small cache for sliding windows. Raises NotEnoughMemory if that does not fit."""
-    full, small = cache_shape(header, wanted), cache_shape(header, wanted.windowed())
-    saves = estimate(header, small).total_bytes(wanted.n_ctx) < estimate(header, full).total_bytes(wanted.n_ctx)
-    if fits(header, wanted.n_ctx, full, available_bytes) or not saves:
-        check_memory(header, wanted.n_ctx, full, available_bytes)
-        return wanted
-    check_memory(header, wanted.n_ctx, small, available_bytes)
-    notify(
-        Notice(
-            "windowed-cache",
-            "there is no memory to cache everything in the model's sliding windows, so going back in the conversation "
-            "may mean reading it again",
-        )
-    )
-    return wanted.windowed()
-
-
-def cache_shape(header: GgufHeader, settings: LlamaSettings) -> CacheShape:
-    """The cache that llama.cpp will make: a windowed block gets one window per sequence id and room for one pass."""
-    window_cells = 0 if settings.swa_full else settings.window_cells(header.sliding_window)
-    return CacheShape(settings.max_rows, window_cells, settings.kv_type.bytes_per_value)
 
 
 def no_rollback(architecture: str) -> Notice:

@@ -156,8 +156,10 @@ class Pace:
     # -- who may step -----------------------------------------------------------------------------------------------
 
     def restrict(self, counts: Collection[int]) -> None:
-        """Only levels whose thread counts are all among `counts`, and the first one; begins with the first one."""
-        allowed = frozenset(counts)
+        """Only levels whose thread counts are all among `counts`, which agree with each other, and the first level.
+        When a count of the first one is not among them, none agrees with it.
+        """
+        allowed = frozenset(counts) if self.wanted.counts <= frozenset(counts) else frozenset()
         self._usable = tuple(i for i, level in enumerate(self._levels) if i == 0 or level.counts <= allowed)
         if self._index not in self._usable:
             self._move(0)

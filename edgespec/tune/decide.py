@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 
-from edgespec.backend.settings import LlamaSettings
+from edgespec.backend.settings import FlashAttention, LlamaSettings
 from edgespec.spec.cost import CostTable
 from edgespec.spec.predict import best_size, goodput
 from edgespec.tune.tuning import Choice, Tuned
@@ -52,6 +53,20 @@ def finalists(plain: Mapping[LlamaSettings, Seq[float]]) -> list[LlamaSettings]:
         (one for one in near if len(ratios[one]) == n_contexts), key=lambda one: sum(ratios[one]), default=None
     )
     return near if compromise is None else [compromise, *(one for one in near if one != compromise)]
+
+
+def without_echoes(ones: Seq[LlamaSettings]) -> list[LlamaSettings]:
+    """Without flash attention "auto" on the CPU where "on" or "off", of which it is one, are there too."""
+    stated = {_unstated(one) for one in ones if one.flash_attention is not FlashAttention.AUTO}
+    return [
+        one
+        for one in ones
+        if one.flash_attention is not FlashAttention.AUTO or one.n_gpu_layers != 0 or one not in stated
+    ]
+
+
+def _unstated(one: LlamaSettings) -> LlamaSettings:
+    return replace(one, flash_attention=FlashAttention.AUTO)
 
 
 def drafted_rate(steps: Seq[float], acceptance: float = PRIOR_ACCEPTANCE) -> float:

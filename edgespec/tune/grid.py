@@ -64,10 +64,9 @@ def defaults_among(tried: tuple[LlamaSettings, ...], site: Site) -> LlamaSetting
 
 def is_allowed(settings: LlamaSettings, forced: Forced) -> bool:
     """Whether these settings may be chosen: the library's defaults are measured in any case."""
-    threads = (settings.n_threads, settings.batch_threads)
     return (
-        forced.threads in (None, *threads[:1])
-        and forced.threads in (None, *threads[1:])
+        forced.threads in (None, settings.n_threads)
+        and forced.threads in (None, settings.batch_threads)
         and forced.extra_buffers in (None, settings.extra_buffers)
         and forced.gpu_layers in (None, settings.n_gpu_layers)
         and settings.kv_type is (forced.kv_type or KvType.F16)

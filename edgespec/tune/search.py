@@ -15,7 +15,7 @@ from functools import partial
 from edgespec.backend.settings import LlamaSettings
 from edgespec.tune import plan
 from edgespec.tune.children import ChildFailed, Children
-from edgespec.tune.decide import clearly_slower, finalists
+from edgespec.tune.decide import clearly_slower, finalists, without_echoes
 from edgespec.tune.limits import Limits, OutOfTime
 from edgespec.tune.protocol import Order, Report, Task
 from edgespec.tune.sheet import Sheet, line_of, opening_of
@@ -112,7 +112,7 @@ class Search:
         """
         self._drop_slower([one for one in allowed if self.lives(one)])
         plain = {one: self.sheet.plain(one) for one in allowed if one not in self.slower and self.lives(one)}
-        chosen = self._affordable(plan.half_of(finalists(plain), len(plain)))
+        chosen = self._affordable(plan.half_of(without_echoes(finalists(plain)), len(plain)))
         together = len(set(map(opening_of, chosen))) <= self._children.most
         begun = self._limits.now() / self._limits.cap_seconds
         self._pay(plan.visits(chosen, self.sheet.contexts, together, begun))

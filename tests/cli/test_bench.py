@@ -15,7 +15,7 @@ from edgespec.bench.measure import measured
 from edgespec.bench.runs import Measured
 from edgespec.cli.bench import bench
 from edgespec.cli.main import Commands
-from edgespec.engine.opening import forced_by
+from edgespec.engine.choosing import forced_by
 from edgespec.engine.options import EngineOptions
 from edgespec.spec.cost import CostTable
 from edgespec.tune.store import save_tuning, tuning_records

@@ -15,7 +15,7 @@ from edgespec.cli.doctor import ASKED_TOKENS, doctor
 from edgespec.cli.main import Commands
 from edgespec.config import cache_dir
 from edgespec.engine import EngineOptions
-from edgespec.engine.opening import cache_shape, wanted_settings
+from edgespec.engine.choosing import cache_shape, wanted_settings
 from edgespec.library.header import read_header
 from edgespec.library.memory import MARGIN, estimate
 from edgespec.spec.cost import CostTable

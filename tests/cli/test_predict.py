@@ -13,7 +13,7 @@ from edgespec.backend.llama.native import library_fingerprint
 from edgespec.backend.settings import LlamaSettings
 from edgespec.cli.main import Commands
 from edgespec.cli.predict import GRID, predict
-from edgespec.engine.opening import forced_by
+from edgespec.engine.choosing import forced_by
 from edgespec.engine.options import EngineOptions
 from edgespec.spec.cost import CostTable
 from edgespec.spec.predict import forecast

@@ -26,7 +26,7 @@ from edgespec.doctor.gather import (
     with_answer,
 )
 from edgespec.engine import EngineOptions
-from edgespec.engine.opening import cache_shape, wanted_settings
+from edgespec.engine.choosing import cache_shape, wanted_settings
 from edgespec.errors import CorruptModel, NotEnoughMemory
 from edgespec.events import Completion, Finish, Notice, Timings, Usage
 from edgespec.library.header import read_header

@@ -9,41 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from edgespec.backend.settings import LlamaSettings
 from edgespec.engine import Engine, GenerateOptions
 from edgespec.engine.opening import (
     PLAIN_ONLY,
     Opened,
-    cache_shape,
     decode_classes,
     encode_classes,
-    fitting_settings,
     no_rollback,
     open_model,
     require_language_model,
-    wanted_settings,
 )
 from edgespec.engine.options import EngineOptions
 from edgespec.engine.sockets import Model
-from edgespec.errors import EngineFailure, NotEnoughMemory, UnsupportedModel
+from edgespec.errors import EngineFailure, UnsupportedModel
 from edgespec.events import Notice
-from edgespec.library.memory import estimate
 from tests.engine.toy_engine import done, header
 from tools.make_toy_model import Kind, write_toy_model
 
 OPTIONS = EngineOptions(ctx_size=512, threads=1, gpu_layers=0)
-# A model with sliding windows in which five blocks of six do not see the whole text.
-WINDOWED = replace(
-    header(),
-    architecture="gemma3",
-    block_count=6,
-    head_counts_kv=(8,),
-    key_length=128,
-    value_length=128,
-    sliding_window=512,
-    n_vocab=1000,
-    tensor_bytes=1 << 20,
-)
 
 
 @pytest.fixture(scope="module")
@@ -125,40 +108,10 @@ def test_a_model_that_cannot_roll_back_is_decoded_plainly_and_says_so(tmp_path: 
     assert notices == [no_rollback("mamba")]
 
 
-def test_what_is_wanted_follows_the_options_and_the_model() -> None:
-    model = replace(header(), context_length=2048)
-    wanted = wanted_settings(model, EngineOptions(ctx_size=4096, threads=3))
-    assert (wanted.n_ctx, wanted.n_threads, wanted.n_gpu_layers) == (2048, 3, 0)
-    assert wanted_settings(header(), EngineOptions(ctx_size=4096)).n_ctx == 4096  # the file states no limit
-    assert wanted_settings(model, EngineOptions(gpu_layers=-1)).n_gpu_layers == -1
-    assert wanted_settings(model, EngineOptions()).n_threads >= 1
-
-
 def test_other_things_that_gguf_files_hold() -> None:
     require_language_model(header())
     with pytest.raises(UnsupportedModel, match="of the kind 'adapter'"):
         require_language_model(replace(header(), kind="adapter"))
-
-
-def test_a_small_window_cache_where_the_full_one_does_not_fit() -> None:
-    notices: list[Notice] = []
-    wanted = LlamaSettings(n_ctx=32768)
-    full = estimate(WINDOWED, cache_shape(WINDOWED, wanted)).total_bytes(wanted.n_ctx)
-    small = estimate(WINDOWED, cache_shape(WINDOWED, wanted.windowed())).total_bytes(wanted.n_ctx)
-    assert small < full
-    assert fitting_settings(WINDOWED, wanted, 2 * full, notices.append) == wanted
-    assert notices == []
-    assert fitting_settings(WINDOWED, wanted, full, notices.append) == wanted.windowed()
-    assert [notice.code for notice in notices] == ["windowed-cache"]
-    with pytest.raises(NotEnoughMemory):
-        fitting_settings(WINDOWED, wanted, small, notices.append)
-
-
-def test_without_windows_there_is_no_smaller_cache() -> None:
-    model, wanted = replace(WINDOWED, sliding_window=0), LlamaSettings(n_ctx=32768)
-    full = estimate(model, cache_shape(model, wanted)).total_bytes(wanted.n_ctx)
-    with pytest.raises(NotEnoughMemory):
-        fitting_settings(model, wanted, full, lambda _: None)
 
 
 @pytest.mark.parametrize("classes", [PLAIN_ONLY, ((2, 4, 8), (1,)), ((1, 2), (3,), (4, 16))])

@@ -353,6 +353,20 @@ def test_restricted_to_some_counts_the_others_are_skipped() -> None:
     assert one.status.n_threads == 2
 
 
+@pytest.mark.parametrize(
+    ("counts", "frozen"), [((2, 1), True), ((4, 1), True), ((2, 4), True), ((4, 2, 1), False), ((), True)]
+)
+def test_counts_that_do_not_agree_with_all_of_the_first_level_are_of_no_use(
+    counts: tuple[int, ...], frozen: bool
+) -> None:
+    """Two threads for single rows and four for wider passes, and one for both."""
+    one = Pace((Level(2, 4), Level(1)))
+    one.gave_up(0.1)
+    one.restrict(counts)
+    assert one.frozen == frozen
+    assert one.stepped_down != frozen
+
+
 def test_without_one_thread_no_pass_is_given_up_but_half_of_them_may_do() -> None:
     one = pace(4)
     one.restrict((4, 2))

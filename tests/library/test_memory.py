@@ -12,7 +12,7 @@ from edgespec.backend.llama.log import log
 from edgespec.backend.llama.native import load_model
 from edgespec.backend.llama.target import LlamaTarget
 from edgespec.backend.settings import LlamaSettings
-from edgespec.engine.opening import cache_shape
+from edgespec.engine.choosing import cache_shape
 from edgespec.errors import NotEnoughMemory
 from edgespec.library.header import GgufHeader, read_header
 from edgespec.library.memory import FIXED_BYTES, CacheShape, check_memory, estimate, fits, is_windowed

@@ -18,6 +18,7 @@ from edgespec.tune.decide import (
     drafted_rate,
     finalists,
     refined,
+    without_echoes,
 )
 from edgespec.tune.tuning import Tuned
 
@@ -49,6 +50,13 @@ def test_finalists_are_close_to_the_fastest_somewhere() -> None:
     assert finalists({ON: (0.010, 0.030), OFF: (0.0101, 0.020), BARE: (0.0099, 0.040)}) == [OFF, BARE, ON]
     assert finalists({}) == []
     assert finalists({OFF: ()}) == []
+
+
+def test_auto_is_measured_where_it_stands_for_nothing_else() -> None:
+    auto, bare_auto = (replace(one, flash_attention=FlashAttention.AUTO) for one in (OFF, BARE))
+    assert without_echoes([auto, ON, bare_auto]) == [ON, bare_auto]
+    on_gpu = [replace(one, n_gpu_layers=-1) for one in (auto, ON)]
+    assert without_echoes(on_gpu) == on_gpu
 
 
 def test_one_answer_where_one_fits() -> None:
