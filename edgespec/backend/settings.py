@@ -42,8 +42,8 @@ class LlamaSettings:
     extra_buffers: weight repacking and AMX. swa_full: sliding-window layers get as many cells as the others, so that
     rewinds need no re-reading; else they get one window per sequence id. n_gpu_layers: 0 keeps the model on the CPU, -1
     offloads every layer. max_leaves: leaves of one draft tree. max_sequences: sequences that may have such trees at the
-    same time; more of them share the max_sequences * max_leaves ids. n_threads_batch: for passes of two rows and more, 0
-    for as many as `n_threads`. Raises BadInput for values that cannot work.
+    same time; more of them share the max_sequences * max_leaves ids. n_threads_batch: for passes of two rows and more,
+    0 for as many as `n_threads`. Raises BadInput for values that cannot work.
     """
 
     n_ctx: int = 4096
@@ -121,6 +121,11 @@ class LlamaSettings:
         raw["flash_attention"] = FlashAttention(raw["flash_attention"])
         raw["kv_type"] = KvType(raw["kv_type"])
         return cls(**raw)
+
+
+def loaded_alike(a: LlamaSettings, b: LlamaSettings) -> bool:
+    """Whether one loaded model serves both: how weights are kept, and where, is decided when they are loaded."""
+    return (a.extra_buffers, a.n_gpu_layers) == (b.extra_buffers, b.n_gpu_layers)
 
 
 def _round_up(n_cells: int) -> int:

@@ -1,22 +1,66 @@
 """Which measured settings the next answer deserves, and whether changing to them loses nothing.
 
 The best settings depend on how long the text gets: flash attention wins at one length and loses at another. Another
-setting needs another cache, so it is chosen when an answer begins and nothing worth keeping is cached. Decides only;
-knows no target.
+setting needs another cache, so it is chosen when an answer begins and nothing worth keeping is cached. Used by the
+worker's thread only.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from edgespec.backend.settings import LlamaSettings
+from edgespec.backend.settings import LlamaSettings, loaded_alike
 from edgespec.engine.job import Request
+from edgespec.engine.pace import ladder
+from edgespec.engine.paced import PacedTarget
+from edgespec.engine.policies import Policies
+from edgespec.engine.sockets import Reopenable
+from edgespec.errors import EdgeSpecError
 from edgespec.tune.tuning import Tuned, Tuning
 
 # Answers mostly end by themselves long before `max_tokens`; what they would have been chosen for hardly ever comes.
 USUAL_ANSWER = 256
 # Reading so many tokens again costs less than an answer with the wrong settings.
 CHEAP_TOKENS = 64
+
+
+class Arranger:
+    """Keeps the target, its threads and the prices in step with what the tuning says. settings: as wanted, whatever
+    threads the target has at the moment. tuned: what was measured with them; None if nothing was.
+    """
+
+    def __init__(
+        self, target: Reopenable, policies: Policies, pacing: PacedTarget | None, tuning: Tuning | None
+    ) -> None:
+        self.settings = target.settings
+        self.tuning = tuning
+        self._target = target
+        self._policies = policies
+        self._pacing = pacing
+
+    def suit(self, request: Request, n_cached: int) -> bool:
+        """Before a request that runs alone: True if the settings were changed, and the cache is empty now."""
+        tuned = better(self.settings, self.tuning, request, n_cached)
+        if tuned is None:
+            return False
+        try:
+            self._target.reopen(rearranged(self.settings, tuned))
+        except EdgeSpecError:  # it is as before; what has failed once is not tried before every answer
+            self.tuning = None
+        else:
+            self._settle(tuned)
+        return True
+
+    def learn(self, tuning: Tuning) -> None:
+        """It was measured meanwhile. Where the model would have to be loaded anew, it counts from the next start on."""
+        if loaded_alike(self.settings, tuning.choices[0].tuned.settings):
+            self.tuning = tuning
+
+    def _settle(self, tuned: Tuned) -> None:
+        self.settings = settings = rearranged(self.settings, tuned)
+        self._policies.reprice(tuned.table)
+        if self._pacing is not None:
+            self._pacing.retune(ladder(settings.n_threads, settings.n_threads_batch, tuned))
 
 
 def length_of(request: Request) -> int:
@@ -33,7 +77,7 @@ def better(settings: LlamaSettings, tuning: Tuning | None, request: Request, n_c
     if tuning is None:
         return None
     wanted = tuning.for_length(length_of(request))
-    if rearranged(settings, wanted) == settings or not can_change(settings, wanted):
+    if rearranged(settings, wanted) == settings or not loaded_alike(settings, wanted.settings):
         return None
     return wanted if request.options.exact or n_cached <= CHEAP_TOKENS else None
 
@@ -41,9 +85,3 @@ def better(settings: LlamaSettings, tuning: Tuning | None, request: Request, n_c
 def rearranged(settings: LlamaSettings, tuned: Tuned) -> LlamaSettings:
     """`tuned`'s settings with the room that the target has."""
     return replace(tuned.settings, n_ctx=settings.n_ctx, swa_full=settings.swa_full)
-
-
-def can_change(settings: LlamaSettings, tuned: Tuned) -> bool:
-    """Whether the loaded model can be run so: how its weights are kept is decided when they are loaded."""
-    loaded = (settings.extra_buffers, settings.n_gpu_layers)
-    return loaded == (tuned.settings.extra_buffers, tuned.settings.n_gpu_layers)

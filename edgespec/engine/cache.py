@@ -86,6 +86,16 @@ class CacheBook:
         n_exact = kept if state.exact else min(kept, self._cached[state.id].n_exact)
         self._cached[state.id] = Cached(state.tokens[:kept], n_exact)
 
+    @property
+    def n_tokens(self) -> int:
+        """Of all sequences together."""
+        return self._n_cells(list(self._cached))
+
+    def forget_all(self) -> None:
+        """The target has an empty cache now."""
+        self._cached.clear()
+        self._told.clear()
+
     def release(self, sequence: SequenceId) -> None:
         self._cached.pop(sequence, None)
         self._told.discard(sequence)

@@ -9,13 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgespec.backend.settings import LlamaSettings
 from edgespec.engine.answer import Answer, CancelToken, PieceCallback
+from edgespec.engine.arrangement import Arranger
 from edgespec.engine.checks import check_prompt, check_sampling
 from edgespec.engine.conversation import Conversation
 from edgespec.engine.drafting import Drafters
+from edgespec.engine.idle import IdleTuner
 from edgespec.engine.job import Request
 from edgespec.engine.opening import Progress, open_model
 from edgespec.engine.options import DraftChoice, EngineOptions, GenerateOptions
+from edgespec.engine.pace import PaceStatus
+from edgespec.engine.paced import paced
 from edgespec.engine.policies import Journal, Policies
 from edgespec.engine.sockets import Model
 from edgespec.engine.worker import Worker
@@ -29,6 +34,7 @@ from edgespec.spec.policy import Explanation, Policy
 from edgespec.spec.ports import Drafter, SequenceId
 from edgespec.text.template import load_template
 from edgespec.text.vocab import PromptEncoder, Segment, Vocabulary
+from edgespec.tune.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +62,21 @@ class Engine:
         notices: list[Notice],
         extras: Extras | None = None,
         card: ModelCard | None = None,
+        tune_when_idle: bool = False,
     ) -> None:
         extras = extras or Extras()
         self.name = name
         self.header = opened.header
         self.vocab = opened.vocab
         self.notices = notices
-        self.settings = opened.settings
+        self.card = card
         self.encoder = PromptEncoder(opened.vocab)
         self._ids = itertools.count()
-        self.tuning = opened.tuning
-        self._policies = Policies(opened.tuned.table if opened.tuned else None, extras.journal, extras.policy)
+        tuned = opened.tuned
+        self._policies = Policies(tuned.table if tuned else None, extras.journal, extras.policy)
+        self._pacing = paced(opened.target, opened.settings, tuned, self._policies.reprice)
+        self._arranger = Arranger(opened.target, self._policies, self._pacing, opened.tuning)
         drafters = Drafters(opened.vocab, time.perf_counter, lambda: self._policies.decides, extras.drafters)
-        self._card = card
         self._worker = Worker(
             opened.target,
             opened.vocab,
@@ -76,7 +84,31 @@ class Engine:
             drafters.for_request,
             opened.width_class,
             end_tokens(opened.vocab, card),
+            pacing=self._pacing,
+            agreeing_threads=opened.agreeing_threads,
+            suit=self._arranger.suit,
         )
+        self._idle_tuner: IdleTuner | None = None
+        if tune_when_idle and (opened.tuning is None or opened.tuning.is_partial):
+            self._idle_tuner = IdleTuner(opened.measure, self._worker.quiet, self._learn)
+
+    @property
+    def settings(self) -> LlamaSettings:
+        """What the model runs with when the machine is free; other settings may follow when texts get longer."""
+        return self._arranger.settings
+
+    @property
+    def tuning(self) -> Tuning | None:
+        """What was measured of the model on this machine; None while nothing is."""
+        return self._arranger.tuning
+
+    @property
+    def pace(self) -> PaceStatus | None:
+        """Threads now and wanted, and what others use of the cores; None where threads are never changed."""
+        return self._pacing.status if self._pacing else None
+
+    def _learn(self, tuning: Tuning) -> None:
+        self._worker.between(lambda: self._arranger.learn(tuning))
 
     @classmethod
     def open(
@@ -101,8 +133,9 @@ class Engine:
                 on_notice(notice)
 
         found = model if isinstance(model, ResolvedModel) else _find(model)
-        opened = open_model(found.path, options or EngineOptions(), notify, progress)
-        return cls(opened, found.name, notices, extras, found.card)
+        options = options or EngineOptions()
+        opened = open_model(found.path, options, notify, progress)
+        return cls(opened, found.name, notices, extras, found.card, options.tune_when_idle)
 
     def __enter__(self) -> Engine:
         return self
@@ -112,6 +145,8 @@ class Engine:
 
     def close(self) -> None:
         """Cancel what runs and free the model. Closing twice is harmless."""
+        if self._idle_tuner is not None:
+            self._idle_tuner.close()
         self._worker.close()
 
     def complete(
@@ -127,9 +162,9 @@ class Engine:
 
     def conversation(self, system: str = "", template: str | None = None) -> Conversation:
         """A chat. `template` is a built-in name or a jinja2 file; None takes the card's or the model's own."""
-        own = (self._card.chat_template if self._card else None) or self.header.chat_template
+        own = (self.card.chat_template if self.card else None) or self.header.chat_template
         loaded = load_template(template, own, self.vocab.bos_text, self.vocab.eos_text)
-        return Conversation(self, loaded, system, self._card.stop_strings if self._card else ())
+        return Conversation(self, loaded, system, self.card.stop_strings if self.card else ())
 
     def explain(
         self, context: int, choice: DraftChoice = DraftChoice.AUTO, width_class: tuple[int, ...] = ()

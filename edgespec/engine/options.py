@@ -24,13 +24,15 @@ class DraftChoice(str, Enum):
 class EngineOptions:
     """How a model is run. `threads` None: the machine's cores. `gpu_layers` None: all where the build has a GPU.
 
-    extra_buffers: llama.cpp may repack weights and use AMX, where the build survives it.
+    extra_buffers: llama.cpp may repack weights and use AMX, where the build survives it. tune_when_idle: a model that
+    was not measured yet is, in processes of its own, while nothing is asked.
     """
 
     ctx_size: int = 4096
     threads: int | None = None
     gpu_layers: int | None = None
     extra_buffers: bool = True
+    tune_when_idle: bool = False
 
     def __post_init__(self) -> None:
         _at_least("--ctx-size", self.ctx_size, 64)

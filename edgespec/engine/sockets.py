@@ -45,6 +45,16 @@ class Steppable(Interruptible, Protocol):
         """From now on a pass that takes longer is aborted, where that is possible; inf lifts the limit."""
 
 
+class Reopenable(Steppable, Protocol):
+    """A target that can go on with other settings."""
+
+    @property
+    def settings(self) -> LlamaSettings: ...
+
+    def reopen(self, settings: LlamaSettings) -> None:
+        """With an empty cache. Raises EdgeSpecErrors, and is then as before, but as empty."""
+
+
 class Model(Protocol):
     """A loaded model with what the engine needs of it. The target is handed to the worker's thread."""
 
@@ -55,7 +65,7 @@ class Model(Protocol):
     def settings(self) -> LlamaSettings: ...
 
     @property
-    def target(self) -> Steppable: ...
+    def target(self) -> Reopenable: ...
 
     @property
     def vocab(self) -> Vocabulary: ...
@@ -71,6 +81,12 @@ class Model(Protocol):
     def width_class(self, notify: Callable[[Notice], None]) -> tuple[int, ...]:
         """The widths an exact request stays inside. Runs in the worker's thread."""
 
+    def agreeing_threads(self, notify: Callable[[Notice], None]) -> tuple[int, ...]:
+        """The thread counts that exact answers may step among. Runs in the worker's thread."""
+
+    def measure(self, should_stop: Callable[[], bool]) -> Tuning | None:
+        """Tune it in processes of its own; None if that was stopped or disturbed. Raises EdgeSpecErrors."""
+
 
 # The thread counts with which rows and prompts come out bit for bit as with the target's own; it may have to measure.
 AgreeingThreads = Callable[[Callable[[Notice], None]], tuple[int, ...]]
@@ -80,3 +96,6 @@ MakeDrafters = Callable[[Request, Callable[[Notice], None]], tuple[Drafter, ...]
 
 # The widths that exact answers stay inside; it may have to measure them, and an interrupt ends that too.
 WidthClass = Callable[[Callable[[Notice], None]], tuple[int, ...]]
+
+# See `Worker`.
+Suit = Callable[[Request, int], bool]

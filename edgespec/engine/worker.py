@@ -11,15 +11,15 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
 
 import numpy as np
 
 from edgespec.engine.cache import CacheBook
+from edgespec.engine.inbox import Inbox
 from edgespec.engine.job import Clocked, Job, Request
 from edgespec.engine.paced import PacedTarget
 from edgespec.engine.policies import Policies
-from edgespec.engine.sockets import AgreeingThreads, Interruptible, MakeDrafters, WidthClass
+from edgespec.engine.sockets import AgreeingThreads, Interruptible, MakeDrafters, Suit, WidthClass
 from edgespec.engine.stepping import Stepping
 from edgespec.errors import EdgeSpecError, EngineFailure
 from edgespec.events import Finish
@@ -46,9 +46,11 @@ class Worker:
         clock: Callable[[], float] = time.perf_counter,
         pacing: PacedTarget | None = None,
         agreeing_threads: AgreeingThreads | None = None,
+        suit: Suit = lambda _request, _n_cached: False,
     ) -> None:
         """pacing: `target` with threads that follow the machine's load, for all passes of answers; None leaves them
-        alone. agreeing_threads: what exact answers may step among; None freezes their threads.
+        alone. agreeing_threads: what exact answers may step among; None freezes their threads. suit: called before a
+        request that will run alone, with the tokens cached; True says that the target's cache is empty now.
         """
         self._target: Interruptible = pacing or target
         self._stepping = Stepping(pacing, agreeing_threads)
@@ -60,9 +62,8 @@ class Worker:
         self._policies = policies
         self._verifier = PathVerifier()
         self._cache = CacheBook(self._target)
-        self._inbox: SimpleQueue[Request | SequenceId | None] = SimpleQueue()
-        self._lock = threading.Lock()  # nothing enters the inbox once `_closing` is set
-        self._closing = False
+        self._suit = suit
+        self._inbox = Inbox()
         self._waiting: list[Request] = []
         self._jobs: list[Job] = []
         self._forgotten: set[SequenceId] = set()
@@ -74,11 +75,21 @@ class Worker:
 
     def submit(self, request: Request) -> None:
         """Raises EngineFailure when the worker has been closed."""
-        with self._lock:
-            if self._closing:
-                raise EngineFailure("cannot answer", "the engine has been closed", "open it again")
-            request.answer.cancel_token.on_cancel(self._interrupt)
-            self._inbox.put(request)
+        request.answer.cancel_token.on_cancel(self._interrupt)
+        try:
+            self._inbox.submit(request)
+        except EngineFailure:
+            request.answer.cancel_token.forget(self._interrupt)
+            raise
+
+    @property
+    def quiet(self) -> threading.Event:
+        """Set while nothing is asked."""
+        return self._inbox.quiet
+
+    def between(self, act: Callable[[], None]) -> None:
+        """Do something in the worker's thread, between two rounds."""
+        self._inbox.put(act)
 
     def release(self, sequence: SequenceId) -> None:
         """Forget a conversation's cache, as soon as no answer needs it."""
@@ -86,9 +97,7 @@ class Worker:
 
     def close(self) -> None:
         """End every answer with an error, free the target, end the thread."""
-        with self._lock:
-            self._closing = True
-            self._inbox.put(None)
+        self._inbox.close()
         self._target.interrupt()
         if threading.current_thread() is not self._thread:  # a callback may close the engine
             self._thread.join()
@@ -103,7 +112,7 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            while not self._closing:
+            while not self._inbox.closed:
                 self._take_messages(block=not self._jobs and not self._waiting)
                 self._turn()
         finally:  # whatever ends this thread, its readers are told
@@ -120,21 +129,22 @@ class Worker:
             self._fail_all(_defect(error))
 
     def _shut(self) -> None:
-        with self._lock:
-            self._closing = True
+        self._inbox.close()
         self._take_messages(block=False)
         self._fail_all(EngineFailure("the answer was dropped", "the engine was closed", "open it again"))
         self._target.close()
 
     def _take_messages(self, block: bool) -> None:
         while block or not self._inbox.empty():  # only this thread takes messages out
-            message = self._inbox.get()
+            message = self._inbox.take()
             block = False
             if isinstance(message, Request):
                 self._waiting.append(message)
             elif isinstance(message, int):
                 self._forgotten.add(message)
                 self._forget()
+            elif message is not None:
+                message()
 
     def _step(self) -> None:
         """One admission, one chunk, one round."""
@@ -162,6 +172,8 @@ class Worker:
         """Take on waiting requests, first come first served, as far as the context holds all that run."""
         while self._waiting and self._cache.reserve(self._waiting[0], [job.request for job in self._jobs]):
             request = self._waiting[0]
+            if not self._jobs and self._suit(request, self._cache.n_tokens):
+                self._cache.forget_all()
             self._jobs.append(Job(request, TextStream(self._vocab, request.options.stop), Clocked(self._clock())))
             self._waiting.pop(0)
 

@@ -145,7 +145,7 @@ def test_the_second_copy_is_made_when_it_is_needed_and_closed() -> None:
             comparer.judge(OPTIONS, run, replace(run, token_ids=(5,)))
         assert len(made) == 1
         assert not made[0].closed.is_set()
-        engine.settings = replace(engine.settings, flash_attention=FlashAttention.ON)
+        engine._arranger.settings = replace(engine.settings, flash_attention=FlashAttention.ON)
         comparer.judge(OPTIONS, run, replace(run, token_ids=(5,)))
         assert [one.closed.is_set() for one in made] == [True, False]
     assert made[1].closed.is_set()

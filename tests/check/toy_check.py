@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from edgespec.backend.settings import LlamaSettings
 from edgespec.backend.toy import ToyModel
 from edgespec.bench.prompts import Prompt
 from edgespec.check.compare import Comparer
 from edgespec.engine import Engine, GenerateOptions
 from edgespec.engine.core import Extras
-from edgespec.engine.sockets import Steppable
+from edgespec.engine.sockets import Reopenable
 from edgespec.spec.law import SamplingSettings
 from edgespec.spec.policy import FixedPolicy
 from edgespec.spec.ports import Capabilities, Target
+from edgespec.tune.tuning import Tuning
 from tests.engine.toy_engine import EngineTarget, ToyOpened
 from tests.planted import Wrapped
 from tests.text.toy_vocab import ToyVocabulary
@@ -42,6 +44,9 @@ class Steadily(Wrapped):
         self._inner = toy
         self.interrupted: type[Exception] = toy.interrupted
         self.late: type[Exception] = Late
+        self.settings = toy.settings
+
+    def reopen(self, settings: LlamaSettings) -> None: ...
 
     def set_threads(self, n: int, n_batch: int = 0) -> None: ...
 
@@ -60,7 +65,7 @@ class Steadily(Wrapped):
 class Opened:
     """A Model over any target, without a chat template: its end would make all prompts end alike."""
 
-    def __init__(self, target: Steppable, like: ToyOpened, widths: tuple[int, ...]) -> None:
+    def __init__(self, target: Reopenable, like: ToyOpened, widths: tuple[int, ...]) -> None:
         self.target = target
         self.vocab, self.settings = like.vocab, like.settings
         self.header = replace(like.header, chat_template=None)
@@ -69,6 +74,12 @@ class Opened:
 
     def width_class(self, notify: object) -> tuple[int, ...]:
         return self._widths
+
+    def agreeing_threads(self, notify: object) -> tuple[int, ...]:
+        return ()
+
+    def measure(self, should_stop: object) -> Tuning | None:
+        return self.tuning
 
 
 @contextmanager

@@ -11,10 +11,7 @@ import pytest
 
 from edgespec.engine import Engine, GenerateOptions
 from edgespec.engine.opening import (
-    PLAIN_ONLY,
     Opened,
-    decode_classes,
-    encode_classes,
     no_rollback,
     open_model,
     require_language_model,
@@ -73,33 +70,6 @@ def test_giving_up_while_loading(toy: Path) -> None:
         open_model(toy, OPTIONS, lambda _: None, lambda _: False)
 
 
-def test_widths_are_measured_once_and_remembered(opened: Opened, home: Path, toy: Path) -> None:
-    notices: list[Notice] = []
-    widths = opened.width_class(notices.append)
-    assert widths
-    assert opened.width_class(notices.append) == widths
-    assert [notice.code for notice in notices] == ["probing-widths"]
-    again = open_model(toy, OPTIONS, lambda _: None)
-    with closing(again.target):
-        assert again.width_class(notices.append) == widths
-        assert len(notices) == 1
-    (home / "cache" / "widths.json").write_text("{ damaged")
-    with closing(open_model(toy, OPTIONS, lambda _: None).target) as target:
-        third = Opened(opened.header, target, opened.vocab, "other library")
-        assert third.width_class(notices.append) == widths
-        assert [notice.code for notice in notices[1:]] == ["records-rebuilt", "probing-widths"]
-
-
-def test_a_short_context_is_probed_for_itself(toy: Path) -> None:
-    # It can compare less, so what it finds must not be taken for what a long one would find.
-    notices: list[Notice] = []
-    for n_ctx in (300, 200, 300):
-        opened = open_model(toy, replace(OPTIONS, ctx_size=n_ctx), lambda _: None)
-        with closing(opened.target):
-            opened.width_class(notices.append)
-    assert [notice.code for notice in notices] == ["probing-widths"] * 2
-
-
 def test_a_model_that_cannot_roll_back_is_decoded_plainly_and_says_so(tmp_path: Path) -> None:
     notices: list[Notice] = []
     opened = open_model(write_toy_model(tmp_path / "mamba.gguf", Kind.MAMBA), OPTIONS, notices.append)
@@ -112,13 +82,3 @@ def test_other_things_that_gguf_files_hold() -> None:
     require_language_model(header())
     with pytest.raises(UnsupportedModel, match="of the kind 'adapter'"):
         require_language_model(replace(header(), kind="adapter"))
-
-
-@pytest.mark.parametrize("classes", [PLAIN_ONLY, ((2, 4, 8), (1,)), ((1, 2), (3,), (4, 16))])
-def test_classes_are_remembered_as_text(classes: tuple[tuple[int, ...], ...]) -> None:
-    assert decode_classes(encode_classes(classes)) == classes
-
-
-@pytest.mark.parametrize("text", ["", "x", "1,", "1;;2", "0", "-1,2", "1 2"])
-def test_text_that_is_no_classes(text: str) -> None:
-    assert decode_classes(text) == ()

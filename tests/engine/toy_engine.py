@@ -86,6 +86,7 @@ class EngineTarget(ToyTarget):
         self.late: type[Exception] = Late
         self.limit_seconds = math.inf
         self.n_threads, self.n_threads_batch = 2, 0
+        self.settings = LlamaSettings(n_ctx=limits.n_ctx, prefill_chunk=limits.max_chunk, max_rows=limits.max_rows)
         self.passes: list[Pass] = []
         self.origin: dict[SequenceId, list[str]] = {}
         self.before_pass: Callable[[Pass], None] | None = None
@@ -111,6 +112,11 @@ class EngineTarget(ToyTarget):
 
     def limit_passes(self, seconds: float) -> None:
         self.limit_seconds = seconds
+
+    def reopen(self, settings: LlamaSettings) -> None:
+        self.settings = settings
+        for sequence in list(self.origin):
+            self.release(sequence)
 
     def extend(self, sequence: SequenceId, tokens: IntArray) -> None:
         self._run(Pass({sequence: len(tokens)}, 0))
@@ -344,10 +350,9 @@ class ToyOpened:
     """edgespec.engine.sockets.Model over the toy, with the byte vocabulary and the chatml template."""
 
     def __init__(self, target: EngineTarget, widths: tuple[int, ...] = ()) -> None:
-        limits = target.capabilities
         self.target = target
         self.vocab = ToyVocabulary()
-        self.settings = LlamaSettings(n_ctx=limits.n_ctx, prefill_chunk=limits.max_chunk, max_rows=limits.max_rows)
+        self.settings = target.settings
         self.header = header()
         self.tuning: Tuning | None = None
         self.tuned: Tuned | None = None
@@ -355,6 +360,12 @@ class ToyOpened:
 
     def width_class(self, notify: Callable[[Notice], None]) -> tuple[int, ...]:
         return self._widths
+
+    def agreeing_threads(self, notify: Callable[[Notice], None]) -> tuple[int, ...]:
+        return ()
+
+    def measure(self, should_stop: Callable[[], bool]) -> Tuning | None:
+        return self.tuning
 
 
 def header() -> GgufHeader:

@@ -24,7 +24,7 @@ from edgespec.backend.llama.rows import LlamaRows, Logits
 from edgespec.backend.llama.sequences import Sequences
 from edgespec.backend.llama.support import can_roll_back
 from edgespec.backend.llama.watchdog import Watchdog
-from edgespec.backend.settings import LlamaSettings
+from edgespec.backend.settings import LlamaSettings, loaded_alike
 from edgespec.errors import ContextOverflow, EdgeSpecError, EngineFailure
 from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Rows, SequenceId, VerifyRequest
 
@@ -53,26 +53,37 @@ class LlamaTarget:
     late: type[Exception] = Late
 
     def __init__(self, model: native.LoadedModel, settings: LlamaSettings, parent: LlamaTarget | None = None) -> None:
-        self.settings = settings
         self.generation = 0
         pointer = model.pointer
         self.n_swa = int(llama_cpp.llama_model_n_swa(pointer))
-        self.windowed = self.n_swa > 0 and not settings.swa_full
         self._can_rollback = can_roll_back(pointer)
+        self._n_vocab = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(pointer)))
+        self._model = model
+        self._owns_model = parent is None
+        self._abort: native.AbortFlag = parent._abort if parent else native.AbortFlag()
+        self._watchdog: Watchdog | None = None
+        try:
+            self._open(settings)
+        except EdgeSpecError:
+            self._free_model()
+            raise
+
+    def _open(self, settings: LlamaSettings) -> None:
+        """Make the context, and everything that depends on its settings."""
+        self.settings = settings
+        self.windowed = self.n_swa > 0 and not settings.swa_full
         # The ring never reuses a cell that several ids name, and a tree needs every cell of its text to have them all.
         max_leaves = settings.max_leaves if self._can_rollback and not self.windowed else 1
         self._n_ids = settings.max_sequences * max_leaves
         n_rows = settings.max_rows if self._can_rollback else min(settings.max_rows, self._n_ids)
         self._limits = PassLimits(n_rows, max_leaves, self._can_rollback)
-        self._n_vocab = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(pointer)))
-        self._model = model
-        self._owns_model = parent is None
-        self._abort: native.AbortFlag = parent._abort if parent else native.AbortFlag()
-        self._context = self._new_context()
+        self._limit_seconds = math.inf
+        self._context: llama_cpp.llama_context_p = None
+        # A running state that broke off in mid-pass is lost, so there an interrupt takes effect between passes.
+        abort = self._abort if self._can_rollback else None
+        self._context = native.new_context(self._model, settings, self._n_ids, abort)
         self._logits = Logits(self._context, n_rows, self._n_vocab)
         self._cells = Cells(self._context)
-        self._limit_seconds = math.inf
-        self._watchdog: Watchdog | None = None
         self._batch = Batch(max(settings.prefill_chunk, settings.max_rows), max_leaves)
         self._sequences = Sequences(self._cells, self._n_ids)
         self._placed: dict[SequenceId, Placed] = {}
@@ -85,13 +96,18 @@ class LlamaTarget:
             can_rollback=self._can_rollback,
         )
 
-    def _new_context(self) -> llama_cpp.llama_context_p:
-        # A running state that broke off in mid-pass is lost, so there an interrupt takes effect between passes.
-        abort = self._abort if self._can_rollback else None
+    def reopen(self, settings: LlamaSettings) -> None:
+        """Go on with other settings and an empty cache; how the weights are loaded must be the same. Raises
+        NotEnoughMemory or EngineFailure, and is then as before, but as empty.
+        """
+        self._require_open()
+        before = self.settings
+        require(loaded_alike(before, settings), "settings that need the model loaded again")
+        self._close_context()
         try:
-            return native.new_context(self._model, self.settings, self._n_ids, abort)
+            self._open(settings)
         except EdgeSpecError:
-            self._free_model()
+            self._open(before)
             raise
 
     # -- what it can do -----------------------------------------------------------------------------------------
@@ -219,16 +235,19 @@ class LlamaTarget:
 
     def close(self) -> None:
         """Free the context, and the model unless it belongs to a parent. Closing twice is harmless."""
-        context, self._context = self._context, None
-        if context is None:
+        if self._context is None:
             return
-        self.generation += 1  # what rows there were point into freed memory
         if self._watchdog is not None:
             self._watchdog.close()
+        self._close_context()
+        self._free_model()
+
+    def _close_context(self) -> None:
+        context, self._context = self._context, None
+        self.generation += 1  # what rows there were point into freed memory
         self._sequences.clear()
         self._placed.clear()
         llama_cpp.llama_free(context)
-        self._free_model()
 
     def _free_model(self) -> None:
         if self._owns_model:

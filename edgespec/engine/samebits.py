@@ -1,0 +1,145 @@
+"""Within which pass widths and thread counts a model's rows are bit for bit the same: what exact answers keep to.
+
+Probed in a cache of its own, once per model, build, machine and settings, and remembered. Runs in the worker's thread;
+raises what the target raises when it is interrupted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgespec.backend import machine
+from edgespec.backend.probe import model_fingerprint
+from edgespec.backend.widths import N_TEXT, Classes, agreeing_threads, best_class, find_classes
+from edgespec.config import cache_dir
+from edgespec.engine.pace import ladder
+from edgespec.errors import NotEnoughMemory
+from edgespec.events import Notice
+from edgespec.records import Records
+from edgespec.spec.ports import IntArray, Target
+from edgespec.text.vocab import Vocabulary
+from edgespec.tune.tuning import Tuning
+
+if TYPE_CHECKING:
+    from edgespec.backend.llama.target import LlamaTarget
+
+Notify = Callable[[Notice], None]
+
+# The class that needs no measuring: exact answers are then decoded without drafts.
+PLAIN_ONLY: Classes = ((1,),)
+# Read by the width probe, over and over. Any ordinary prose will do; it only has to be the same every time.
+PROBE_TEXT = (
+    "The harbour was quiet before dawn. Two fishermen mended a net by lamplight while the tide turned, and the older "
+    "one counted: 17 floats, 3 hooks, 240 metres of line. "
+    "Later, def count(items): return sum(1 for _ in items) would do it. "
+)
+
+
+class SameBits:
+    """`tuning`: where it found the cheapest class of widths, that one is kept to."""
+
+    def __init__(self, path: Path, target: LlamaTarget, vocab: Vocabulary, library: str, tuning: Tuning | None) -> None:
+        self._path = path
+        self._target = target
+        self._vocab = vocab
+        self._library = library
+        self._tuned_class = tuning.width_class if tuning else ()
+        self._records = Records(cache_dir() / "widths.json")
+
+    def width_class(self, notify: Notify) -> tuple[int, ...]:
+        """The widths an exact request stays inside."""
+        # In a small window cache rejected drafts leave traces in the last bits, so there exact answers are plain ones.
+        if not self._target.capabilities.can_rollback or self._target.windowed:
+            return PLAIN_ONLY[0]
+        if self._tuned_class:
+            return self._tuned_class
+        if not self._target.capabilities.width_classes:
+            self._target.set_width_classes(self._classes(notify))
+        return best_class(self._target.capabilities.width_classes)
+
+    def agreeing_threads(self, notify: Notify) -> tuple[int, ...]:
+        """The thread counts among which an exact answer may change. Asked while all threads are there."""
+        settings = self._target.settings
+        counts = _counts(settings.n_threads, settings.n_threads_batch)
+        if len(counts) == 1 or not self._target.capabilities.can_rollback or self._target.windowed:
+            return counts[:1]
+        widths = self.width_class(notify)
+        key = f"threads|{self._key()}|{widths}"
+        known = decode_classes(self._records.get(key) or "")
+        if known:
+            return known[0]
+        notify(Notice("probing-threads", "measuring whether fewer threads would change a bit of an exact answer"))
+        try:
+            probed = self._target.sibling(min(N_TEXT, self._target.capabilities.n_ctx))
+        except NotEnoughMemory:  # exact answers then keep their threads
+            return counts[:1]
+        with closing(probed):
+            text = _probe_tokens(probed, self._vocab)
+            found = agreeing_threads(probed, text, counts, widths, time.perf_counter)
+        self._records.put(key, encode_classes((found,)))
+        return found
+
+    def _classes(self, notify: Notify) -> Classes:
+        key = self._key()
+        known = decode_classes(self._records.get(key) or "")
+        if self._records.damaged:
+            notify(Notice("records-rebuilt", f"{self._records.path.name} was damaged and is made anew"))
+        if known:
+            return known
+        classes = self._probe(notify)
+        if classes is None:
+            return PLAIN_ONLY
+        self._records.put(key, encode_classes(classes))
+        return classes
+
+    def _key(self) -> str:
+        # Kernels are chosen by the shape of a pass, so a longer context changes nothing; a shorter one is probed less.
+        n_ctx = min(N_TEXT, self._target.settings.n_ctx)
+        settings = replace(self._target.settings, n_ctx=n_ctx).to_json()
+        return "|".join([model_fingerprint(self._path), self._library, machine.describe(), settings])
+
+    def _probe(self, notify: Notify) -> Classes | None:
+        """In a cache of its own, where no other text shifts the cells; None when there is no memory for one."""
+        notify(
+            Notice(
+                "probing-widths", "first exact answer with this model: measuring which batch widths agree bit for bit"
+            )
+        )
+        try:
+            probed = self._target.sibling(min(N_TEXT, self._target.capabilities.n_ctx))
+        except NotEnoughMemory as error:
+            notify(Notice("no-probe", f"exact answers are decoded plainly: {error.why}"))
+            return None
+        with closing(probed):
+            return find_classes(probed, _probe_tokens(probed, self._vocab), time.perf_counter)
+
+
+def _counts(n_threads: int, n_batch: int) -> tuple[int, ...]:
+    """All the thread counts that a pass may be given, the wanted one first."""
+    levels = ladder(n_threads, n_batch)
+    return tuple(dict.fromkeys(count for level in levels for count in sorted(level.counts, reverse=True)))
+
+
+def encode_classes(classes: Classes) -> str:
+    return ";".join(",".join(map(str, one)) for one in classes)
+
+
+def decode_classes(text: str) -> Classes:
+    """What `encode_classes` wrote; empty when the text is anything else."""
+    try:
+        classes = tuple(tuple(int(width) for width in one.split(",")) for one in text.split(";"))
+    except ValueError:
+        return ()
+    return classes if all(width >= 1 for one in classes for width in one) else ()
+
+
+def _probe_tokens(target: Target, vocab: Vocabulary) -> IntArray:
+    text = vocab.tokenize(PROBE_TEXT)
+    return np.array((text * (N_TEXT // len(text) + 1))[:N_TEXT], np.int32) % target.capabilities.n_vocab
