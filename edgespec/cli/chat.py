@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -58,11 +59,11 @@ def chat(
     def open_other(name: str) -> OpenedModel:
         with keyboard.asking():
             found = find_model(name, model_flags, screen)
-        return load_model(found, model_flags, screen)
+        return load_model(found, model_flags, screen, tune_when_idle=sys.stdin.isatty())
 
     found = find_model(model, model_flags, screen)
     with keyboard.holding_keys():
-        opened = load_model(found, model_flags, screen)
+        opened = load_model(found, model_flags, screen, tune_when_idle=sys.stdin.isatty())
         with opened.engine:  # closed again by the session, which may have another one by then
             session = Session(opened, opened.engine.conversation(system or "", template), options, screen, open_other)
             session.explain_template(template)

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 from rich.status import Status
@@ -38,9 +38,15 @@ def find_model(model: str | None, flags: ModelFlags, screen: Screen) -> Resolved
     return ensure_model(model, offline=flags.offline, console=screen.console)
 
 
-def load_model(found: ResolvedModel, flags: ModelFlags, screen: Screen, extras: Extras | None = None) -> OpenedModel:
+def load_model(
+    found: ResolvedModel,
+    flags: ModelFlags,
+    screen: Screen,
+    extras: Extras | None = None,
+    tune_when_idle: bool = False,
+) -> OpenedModel:
     """Raises the engine's errors, and KeyboardInterrupt; nothing stays loaded then."""
-    options = engine_options(flags)
+    options = replace(engine_options(flags), tune_when_idle=tune_when_idle)
     with screen.console.status(f"loading {found.name}") as status:
         loading = Loading(status, found.name)
         with loading.holding_ctrl_c():

@@ -22,6 +22,8 @@ from edgespec.tune.tuning import Tuned, Tuning
 USUAL_ANSWER = 256
 # Reading so many tokens again costs less than an answer with the wrong settings.
 CHEAP_TOKENS = 64
+# And so many less than all further answers with settings that were never measured.
+CHEAP_ONCE_TOKENS = 1024
 
 
 class Arranger:
@@ -37,10 +39,11 @@ class Arranger:
         self._target = target
         self._policies = policies
         self._pacing = pacing
+        self._cheap_tokens = CHEAP_TOKENS
 
     def suit(self, request: Request, n_cached: int) -> bool:
         """Before a request that runs alone: True if the settings were changed, and the cache is empty now."""
-        tuned = better(self.settings, self.tuning, request, n_cached)
+        tuned = better(self.settings, self.tuning, request, n_cached, self._cheap_tokens)
         if tuned is None:
             return False
         try:
@@ -53,10 +56,16 @@ class Arranger:
 
     def learn(self, tuning: Tuning) -> None:
         """It was measured meanwhile. Where the model would have to be loaded anew, it counts from the next start on."""
-        if loaded_alike(self.settings, tuning.choices[0].tuned.settings):
-            self.tuning = tuning
+        if not loaded_alike(self.settings, tuning.choices[0].tuned.settings):
+            return
+        self.tuning = tuning
+        self._cheap_tokens = CHEAP_ONCE_TOKENS
+        for choice in tuning.choices:
+            if rearranged(self.settings, choice.tuned) == self.settings:
+                self._settle(choice.tuned)
 
     def _settle(self, tuned: Tuned) -> None:
+        self._cheap_tokens = CHEAP_TOKENS
         self.settings = settings = rearranged(self.settings, tuned)
         self._policies.reprice(tuned.table)
         if self._pacing is not None:
@@ -68,18 +77,24 @@ def length_of(request: Request) -> int:
     return len(request.prompt) + min(request.options.max_tokens, USUAL_ANSWER)
 
 
-def better(settings: LlamaSettings, tuning: Tuning | None, request: Request, n_cached: int) -> Tuned | None:
+def better(
+    settings: LlamaSettings,
+    tuning: Tuning | None,
+    request: Request,
+    n_cached: int,
+    cheap_tokens: int = CHEAP_TOKENS,
+) -> Tuned | None:
     """What to change to before this request, which would run alone; None to stay.
 
-    n_cached: tokens cached for anyone, which a change throws away. An exact answer always gets its own settings, or
-    its text would depend on who asked before.
+    n_cached: tokens cached for anyone, which a change throws away, up to `cheap_tokens` of them. An exact answer always
+    gets its own settings, or its text would depend on who asked before.
     """
     if tuning is None:
         return None
     wanted = tuning.for_length(length_of(request))
     if rearranged(settings, wanted) == settings or not loaded_alike(settings, wanted.settings):
         return None
-    return wanted if request.options.exact or n_cached <= CHEAP_TOKENS else None
+    return wanted if request.options.exact or n_cached <= cheap_tokens else None
 
 
 def rearranged(settings: LlamaSettings, tuned: Tuned) -> LlamaSettings:

@@ -38,6 +38,7 @@ class Drafters:
         self._clock = clock
         self._decides = decides
         self._own = own
+        self._told = False
         self._general: dict[DraftChoice, tuple[Drafter, ...]] = {}
 
     def for_request(self, request: Request, notify: Callable[[Notice], None]) -> tuple[Drafter, ...]:
@@ -57,6 +58,8 @@ class Drafters:
     def _may_choose(self, request: Request, notify: Callable[[Notice], None]) -> bool:
         if request.options.draft is not DraftChoice.AUTO:
             return False
-        if not self._decides():
+        decides = self._decides()
+        if not decides and not self._told:
+            self._told = True
             notify(NOT_TUNED)
-        return self._decides()
+        return decides

@@ -36,7 +36,7 @@ def test_a_session_by_keys(session: Session, capsys: pytest.CaptureFixture[str],
     greeting, settings, *notes = shown.err.splitlines()
     assert greeting == "toy · F32 · context 512 · 1 thread"
     assert "temperature 0 · draft auto · /help" in settings
-    assert [line.partition(" ")[0] for line in notes] == ["cut", "cut", "took", "saved", "cleared", "loaded"]
+    assert [line.partition(" ")[0] for line in notes] == ["this", "cut", "cut", "took", "saved", "cleared", "loaded"]
     assert [message.content for message in session.conversation.messages][:1] == ["the river"]
     assert len(session.conversation.messages) == 2
 
@@ -76,7 +76,7 @@ def test_ctrl_c_in_a_command_stops_the_command_only(
 
 
 def test_a_pipe_is_a_session_without_greeting(invoke: Invoke, toy: Path) -> None:
-    result = invoke("chat", toy, *GREEDY, stdin="the river\n\n/undo\nthe river\n")
+    result = invoke("chat", toy, *GREEDY, "--draft", "off", stdin="the river\n\n/undo\nthe river\n")
     assert result.exit_code == 0
     first, _took, second = result.stderr.splitlines()
     assert first.startswith("cut here after 12 tokens")

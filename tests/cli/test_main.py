@@ -189,6 +189,7 @@ def test_help_loads_nothing_heavy() -> None:
 def test_a_reader_that_leaves_ends_the_answer(toy: Path) -> None:
     program = "from edgespec.cli.main import main; main()"
     command = [sys.executable, "-c", program, "run", str(toy), "hello", "--ctx-size", "4096", "--max-tokens", "4000"]
+    command += ["--draft", "off"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

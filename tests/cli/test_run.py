@@ -83,7 +83,7 @@ def test_an_empty_prompt_is_refused(invoke: Invoke, toy: Path) -> None:
 
 
 def test_the_text_ends_in_one_line_end_and_nothing_else_is_printed(invoke: Invoke, toy: Path) -> None:
-    result = invoke("run", toy, PROMPT, "--max-tokens", "40")
+    result = invoke("run", toy, PROMPT, "--max-tokens", "40", "--draft", "off")
     assert result.stdout == answer(invoke, toy, PROMPT)["text"].rstrip("\n") + "\n"
     assert result.stderr == ""
 
@@ -102,7 +102,7 @@ def test_the_json_object_has_what_programs_rely_on(invoke: Invoke, toy: Path) ->
 
 
 def test_notices_are_said_on_stderr_and_in_the_object(invoke: Invoke, base_toy: Path) -> None:
-    result = invoke("run", base_toy, PROMPT, "--max-tokens", "5", "--json")
+    result = invoke("run", base_toy, PROMPT, "--max-tokens", "5", "--json", "--draft", "off")
     (notice,) = json.loads(result.stdout)["notices"]
     assert notice["code"] == "no-chat-template"
     assert result.stderr == notice["message"] + "\n"
@@ -110,7 +110,14 @@ def test_notices_are_said_on_stderr_and_in_the_object(invoke: Invoke, base_toy: 
 
 def test_the_line_about_speed_comes_when_asked_for(invoke: Invoke, toy: Path) -> None:
     assert "tok/s" in invoke("run", toy, PROMPT, "--max-tokens", "5", "--stats").stderr
-    assert invoke("run", toy, PROMPT, "--max-tokens", "5", "--no-stats").stderr == ""
+    assert invoke("run", toy, PROMPT, "--max-tokens", "5", "--no-stats", "--draft", "off").stderr == ""
+
+
+def test_a_model_that_was_not_measured_is_decoded_plainly_and_says_so(invoke: Invoke, toy: Path) -> None:
+    result = invoke("run", toy, PROMPT, "--max-tokens", "5", "--json")
+    (notice,) = json.loads(result.stdout)["notices"]
+    assert notice["code"] == "not-tuned"
+    assert "edgespec tune" in result.stderr
 
 
 def test_accepted_guesses_are_tinted_only_with_color(

@@ -22,7 +22,9 @@ def test_a_question_and_its_answer_are_kept_and_shown(session: Session, capsys: 
     completion = session.ask("the river")
     shown = capsys.readouterr()
     assert shown.out == completion.text + "\n"
-    assert shown.err.startswith("cut here after 24 tokens · ")
+    not_tuned, stats = shown.err.splitlines()
+    assert "edgespec tune" in not_tuned
+    assert stats.startswith("cut here after 24 tokens · ")
     assert session.conversation.messages == (Message("user", "the river"), Message("assistant", completion.text))
     assert session.totals.answers == 1
 

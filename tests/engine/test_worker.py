@@ -16,6 +16,7 @@ from edgespec.backend.toy import ToyModel
 from edgespec.draft.lookup import LookupDrafter
 from edgespec.engine.answer import Answer, CancelToken
 from edgespec.engine.cache import MAX_SEQUENCES
+from edgespec.engine.job import Request
 from edgespec.errors import BadInput, EngineFailure
 from edgespec.events import Finish, Piece, RoundReport
 from edgespec.spec.law import SamplingSettings
@@ -625,3 +626,62 @@ def test_passes_that_are_interrupted_leave_no_trace() -> None:
         expect(desk.ask(request, copier(request), sequence=1), request)
         expect(desk.ask(request, copier(request), sequence=1), request)
     assert np.count_nonzero([not one.width for one in target.passes]) == 4
+
+
+# -- other settings, and what is done in between --------------------------------------------------------------------
+
+
+def test_a_request_that_runs_alone_may_bring_other_settings_and_an_empty_cache() -> None:
+    target, asked_for = target_of(), list[tuple[int, int]]()
+
+    def suit(request: Request, n_cached: int) -> bool:
+        asked_for.append((request.sequence, n_cached))
+        if len(asked_for) < 2:
+            return False
+        target.reopen(target.settings)
+        return True
+
+    first, second = asked(5, 12), asked(9, 12)
+    with desk_over(target, suit=suit) as desk:
+        kept = done(desk.ask(first, sequence=1))
+        longer = replace(first, prompt=(*first.prompt, *kept.token_ids, 1))
+        again = done(desk.ask(longer, sequence=1))
+        other = done(desk.ask(second))
+    assert asked_for[:2] == [(1, 0), (1, len(first.prompt) + 11)]
+    assert again.timings.cached_prompt_tokens == 0
+    assert answered(again) == plain_answer(VOCAB, plain_fast(MODEL, longer))
+    assert answered(other) == plain_answer(VOCAB, plain_fast(MODEL, second))
+
+
+def test_settings_never_change_beside_a_running_answer() -> None:
+    target, calls = target_of(), list[int]()
+
+    def suit(request: Request, _n_cached: int) -> bool:
+        calls.append(request.sequence)
+        return False
+
+    gate = Gate(target, lambda one: bool(one.width))
+    with desk_over(target, suit=suit) as desk:
+        running = desk.ask(asked(), sequence=1)
+        gate.wait_until_reached()
+        beside = desk.ask(asked(first=1), sequence=2)
+        gate.open()
+        done(running)
+        done(beside)
+    assert calls == [1]
+
+
+def test_what_is_to_be_done_in_between_is_done_in_the_workers_thread() -> None:
+    threads: list[str] = []
+    finished = threading.Event()
+
+    def act() -> None:
+        threads.append(threading.current_thread().name)
+        finished.set()
+
+    with desk_over(target_of()) as desk:
+        desk.worker.between(act)
+        assert finished.wait(DEADLINE_SECONDS)
+        done(desk.ask(asked()))
+        assert desk.worker.quiet.wait(DEADLINE_SECONDS)
+    assert threads == ["edgespec-target"]

@@ -20,7 +20,7 @@ from edgespec.engine.answer import PieceCallback
 from edgespec.engine.job import Request
 from edgespec.engine.paced import PacedTarget
 from edgespec.engine.policies import Policies
-from edgespec.engine.sockets import AgreeingThreads
+from edgespec.engine.sockets import AgreeingThreads, Suit
 from edgespec.engine.worker import Worker
 from edgespec.events import Completion, Finish, Notice, RoundReport
 from edgespec.library.header import GgufHeader
@@ -254,6 +254,7 @@ class Desk:
         vocab: Vocabulary | None = None,
         pacing: PacedTarget | None = None,
         agreeing_threads: AgreeingThreads | None = None,
+        suit: Suit = lambda _request, _n_cached: False,
     ) -> None:
         self.target = target
         self.vocab = vocab or SmallVocabulary()
@@ -269,6 +270,7 @@ class Desk:
             self.vocab.end_tokens,
             pacing=pacing,
             agreeing_threads=agreeing_threads,
+            suit=suit,
         )
 
     def ask(
@@ -307,8 +309,9 @@ def desk_over(
     vocab: Vocabulary | None = None,
     pacing: PacedTarget | None = None,
     agreeing_threads: AgreeingThreads | None = None,
+    suit: Suit = lambda _request, _n_cached: False,
 ) -> Iterator[Desk]:
-    desk = Desk(target, policy, vocab, pacing, agreeing_threads)
+    desk = Desk(target, policy, vocab, pacing, agreeing_threads, suit)
     try:
         yield desk
     finally:

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgespec.backend.llama import native
 from edgespec.backend.llama.native import load_model
 from edgespec.backend.llama.target import LlamaTarget
-from edgespec.backend.settings import LlamaSettings
-from edgespec.errors import EngineFailure, StaleRows
+from edgespec.backend.settings import FlashAttention, LlamaSettings
+from edgespec.errors import EngineFailure, NotEnoughMemory, StaleRows
 from edgespec.spec.ports import VerifyRequest
 from edgespec.spec.tree import EMPTY, DraftTree
 from tests.backend.conftest import SETTINGS, OpenTarget, Toys
@@ -126,3 +127,47 @@ def test_threads_can_be_changed_between_passes(toys: Toys, open_target: OpenTarg
     target.set_threads(1)
     assert target.settings.n_threads == 1
     assert np.array_equal(before[0], peek(target, TEXT[:8])[0])
+
+
+def test_other_settings_give_what_a_new_target_with_them_gives(toys: Toys, open_target: OpenTarget) -> None:
+    other = replace(SETTINGS, flash_attention=FlashAttention.ON, prefill_chunk=32)
+    fresh = open_target(toys.path(), other)
+    target = open_target(toys.path(), SETTINGS)
+    read(target, TEXT)
+    stale = target.verify([VerifyRequest(0, ids([9]), EMPTY, False)], 1)[0]
+    target.reopen(other)
+    assert (target.settings, target.length(0), target.capabilities.max_chunk) == (other, 0, 32)
+    with pytest.raises(StaleRows):
+        stale.logits(0)
+    for one in (fresh, target):
+        read(one, TEXT[:20])
+    assert same(verify(target, [9])[0], verify(fresh, [9])[0])
+
+
+def test_settings_that_need_the_model_loaded_again_are_refused(toys: Toys, open_target: OpenTarget) -> None:
+    target = open_target(toys.path(), SETTINGS)
+    read(target, TEXT)
+    with pytest.raises(ValueError, match="loaded again"):
+        target.reopen(replace(SETTINGS, extra_buffers=not SETTINGS.extra_buffers))
+    assert target.length(0) == len(TEXT)
+
+
+def test_a_context_that_cannot_be_made_leaves_the_one_before(
+    toys: Toys, open_target: OpenTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = open_target(toys.path(), SETTINGS)
+    read(target, TEXT)
+    make = native.new_context
+    wanted = replace(SETTINGS, prefill_chunk=32)
+
+    def refuse(model: native.LoadedModel, settings: LlamaSettings, n: int, abort: native.AbortFlag | None) -> object:
+        if settings == wanted:
+            raise NotEnoughMemory("what", "why", "remedy")
+        return make(model, settings, n, abort)
+
+    monkeypatch.setattr(native, "new_context", refuse)
+    with pytest.raises(NotEnoughMemory):
+        target.reopen(wanted)
+    assert (target.settings, target.length(0)) == (SETTINGS, 0)
+    read(target, TEXT)
+    assert len(verify(target, [9], EMPTY, 1)) == 1
