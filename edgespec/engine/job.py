@@ -50,8 +50,8 @@ class Clocked:
 class Job:
     """A request being worked on. `n_read` prompt tokens are in the cache; decoding starts when all but one are.
 
-    width_class: the widths an exact request stays inside, () for a fast one. plain_seconds: what its rounds would have
-    taken without drafting.
+    width_class: the widths an exact request stays inside, () for a fast one. saved_seconds: what its rounds would have
+    taken without drafting, less what they took; None while that is unknown.
     """
 
     request: Request
@@ -62,7 +62,7 @@ class Job:
     width_class: tuple[int, ...] = ()
     n_read: int = 0
     n_cached: int = 0
-    plain_seconds: float = 0.0
+    saved_seconds: float | None = None
     state: SequenceState | None = None
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
@@ -119,6 +119,12 @@ class Job:
         if self.request.on_round is not None:
             self.request.on_round(report)
 
+    def compare(self, report: RoundReport, t1_seconds: float) -> None:
+        """Book a round against plain decoding of its tokens at `t1_seconds` each, 0 where that is unknown."""
+        if t1_seconds > 0.0:
+            saved = len(report.tokens) * t1_seconds - report.seconds
+            self.saved_seconds = saved + (self.saved_seconds or 0.0)
+
     def flush(self) -> None:
         """No more tokens: give what was held back. A stop string may come to light only now."""
         step = self.stream.finish()
@@ -160,5 +166,5 @@ class Job:
             padded_rows=counts.n_padded if counts else 0,
             cached_prompt_tokens=self.n_cached,
             seed=options.sampling.seed,
-            plain_seconds=self.plain_seconds,
+            plain_seconds=0.0 if self.saved_seconds is None else decode_seconds + self.saved_seconds,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -60,7 +61,7 @@ class Worker:
         self._end_tokens = end_tokens
         self._clock = clock
         self._policies = policies
-        self._verifier = PathVerifier()
+        self._loop = Loop(self._target, policies.of(()), PathVerifier(), clock)
         self._cache = CacheBook(self._target)
         self._suit = suit
         self._inbox = Inbox()
@@ -153,7 +154,8 @@ class Worker:
         self._read()
         self._round()
         self._end_jobs()
-        self._forget()
+        if self._forgotten:
+            self._forget()
 
     def _guarded(self, job: Job, act: Callable[[Job], None]) -> None:
         """An error that belongs to one request ends that request only."""
@@ -243,8 +245,9 @@ class Worker:
         self._stepping.settle()
         policy = self._policy(batch)
         try:
-            loop = Loop(self._target, policy, self._verifier, self._clock)
-            reports = loop.run([Drafting(job.decoding, job.drafters) for job in batch])
+            if self._loop.policy is not policy:
+                self._loop = replace(self._loop, policy=policy)
+            reports = self._loop.run([Drafting(job.decoding, job.drafters) for job in batch])
         except EdgeSpecError as error:
             for job in batch:
                 self._fail(job, error)
@@ -253,7 +256,7 @@ class Worker:
         now = self._clock()
         for job, report in zip(batch, reports, strict=True):
             job.times.first_token = job.times.first_token or now
-            job.plain_seconds += len(report.tokens) * policy.t1_seconds
+            job.compare(report, policy.t1_seconds)
             self._guarded(job, partial(Job.absorb, report=report))
 
     # -- ends ---------------------------------------------------------------------------------------------------

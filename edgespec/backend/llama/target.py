@@ -17,7 +17,7 @@ from edgespec.backend.llama import native
 from edgespec.backend.llama.batch import Batch
 from edgespec.backend.llama.cells import CachedSequence, Cells
 from edgespec.backend.llama.layout import check_path, n_in_line, n_leaves
-from edgespec.backend.llama.limits import PassLimits, require
+from edgespec.backend.llama.limits import PassLimits, refusal, require
 from edgespec.backend.llama.log import log
 from edgespec.backend.llama.placing import Placed, place
 from edgespec.backend.llama.rows import LlamaRows, Logits
@@ -27,6 +27,7 @@ from edgespec.backend.llama.watchdog import Watchdog
 from edgespec.backend.settings import LlamaSettings, loaded_alike
 from edgespec.errors import ContextOverflow, EdgeSpecError, EngineFailure
 from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Rows, SequenceId, VerifyRequest
+from edgespec.spec.tree import DraftTree
 
 # What llama_decode returns when the abort callback ended the pass; below -1 it broke off while computing.
 ABORTED, BAD_BATCH = 2, -1
@@ -165,7 +166,7 @@ class LlamaTarget:
             self._require_idle(request.sequence)
         self._limits.check(requests, width)
         self._check_room(requests[0].sequence, width - self.settings.max_rows)
-        self._sequences.share({r.sequence: n_leaves(r.tree.parents.tolist()) for r in requests}, self._placed)
+        self._sequences.share({r.sequence: _n_ids(r.tree) for r in requests}, self._placed)
         self._batch.clear()
         n_padding = width - sum(len(r.pending) + len(r.tree) for r in requests)
         last = len(requests) - 1
@@ -266,7 +267,8 @@ class LlamaTarget:
 
     def _require_idle(self, sequence: SequenceId) -> None:
         self._require_open()
-        require(sequence not in self._placed, f"sequence {sequence} while its verify awaits a commit")
+        if sequence in self._placed:
+            raise refusal(f"sequence {sequence} while its verify awaits a commit")
 
     def _check_room(self, sequence: SequenceId, n_tokens: int) -> None:
         """All sequences share one pool of n_ctx cells; a verify pass has `max_rows` more to itself."""
@@ -281,7 +283,8 @@ class LlamaTarget:
     def _decode(self, touched: list[CachedSequence]) -> None:
         """Run the batch, which adds to these sequences; after an error they are as before."""
         self._require_open()
-        require(self._batch.highest_token() < self._n_vocab, f"token ids beyond a vocabulary of {self._n_vocab}")
+        if self._batch.highest_token() >= self._n_vocab:
+            raise refusal(f"token ids beyond a vocabulary of {self._n_vocab}")
         self.generation += 1
         if self._abort.is_set():
             raise Interrupted
@@ -313,3 +316,7 @@ class LlamaTarget:
             self._cells.check_end(cached)
         elif code < BAD_BATCH:
             self._cells.forget(cached)  # its running state is lost: half of it may be that of the broken pass
+
+
+def _n_ids(tree: DraftTree) -> int:
+    return n_leaves(tree.parents.tolist()) if len(tree) else 0
