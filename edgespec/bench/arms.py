@@ -9,14 +9,12 @@ import time
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from edgespec.bench.library_child import Question, Reply
 from edgespec.engine import DraftChoice, Engine, GenerateOptions
 from edgespec.errors import BadInput, EngineFailure
-from edgespec.events import Finish, Notice
-
-if TYPE_CHECKING:
-    from edgespec.backend.llama.library import LibraryDefaults
+from edgespec.events import Notice
 
 # The arm that all others are compared with.
 PLAIN = DraftChoice.OFF.value
@@ -24,6 +22,10 @@ DEFAULTS = "defaults"
 
 # The main thread looks this often for Ctrl-C while it waits; waiting without end cannot be interrupted on Windows.
 _POLL_SECONDS = 0.1
+
+# llama.cpp's threads spin for some 20 ms after a pass before they sleep. Without a pause between the processes, those
+# of the last arm would take the cores from the next one, whichever that is.
+_SETTLE_SECONDS = 0.05
 
 # Enough for a pass with drafts, too few to teach a policy anything.
 _WARM_UP_TOKENS = 4
@@ -96,30 +98,24 @@ class EngineArm:
 
 @dataclass(frozen=True, slots=True)
 class LibraryArm:
-    """The library as it comes, greedy, with its own settings and its own copy of the model."""
+    """The library as it comes, greedy, with its own settings and its own copy of the model, in another process.
 
-    library: LibraryDefaults
+    `ask` gives its answer with the times taken over there.
+    """
+
+    ask: Callable[[Question], Reply]
     max_tokens: int
     end_tokens: frozenset[int]
-    clock: Callable[[], float] = time.perf_counter
+    pause: Callable[[float], None] = time.sleep
     name: str = DEFAULTS
 
     def answer(self, prompt: Seq[int]) -> Answered:
-        started = self.clock()
-        self.library.read(prompt[:-1])
-        read = first = self.clock()
-        tokens: list[int] = []
-        passes, finish = 0, Finish.LENGTH
-        for token in self.library.generate(prompt[-1]):
-            passes += 1
-            first = self.clock() if passes == 1 else first
-            if token in self.end_tokens:
-                finish = Finish.STOP
-                break
-            tokens.append(token)
-            if len(tokens) >= self.max_tokens:
-                break
-        return Answered(tuple(tokens), first - started, self.clock() - read, passes, 0, 0, finish.value)
+        self.pause(_SETTLE_SECONDS)
+        reply = self.ask(Question(tuple(prompt), self.max_tokens, tuple(sorted(self.end_tokens))))
+        self.pause(_SETTLE_SECONDS)
+        return Answered(
+            reply.token_ids, reply.first_token_seconds, reply.decode_seconds, reply.passes, 0, 0, reply.finish.value
+        )
 
     def warm_up(self, prompt: Seq[int]) -> None:
         replace(self, max_tokens=min(_WARM_UP_TOKENS, self.max_tokens)).answer(prompt)

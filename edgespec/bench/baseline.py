@@ -1,13 +1,31 @@
-"""The library as it comes, beside edgespec in the same process: opened where it is proven not to end the process."""
+"""The library as it comes, beside edgespec in a process of its own: opened, asked, watched, ended.
+
+Why its own process: each copy of llama.cpp brings a team of OpenMP threads, and two teams in one process are more
+threads than there are cores. GNU's OpenMP counts that within a process and then sends waiting threads to sleep early
+instead of spinning, so every pass pays for waking them: plain decoding lost 30 % of its speed while this arm was open.
+Two processes do not count each other's threads, and the arms take turns, so neither ever competes.
+
+Knows how a child fails, not how it answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 from edgespec.backend import machine
-from edgespec.backend.probe import proven_settings
+from edgespec.backend.probe import HOME, proven_settings
+from edgespec.backend.settings import LlamaSettings
 from edgespec.bench.arms import LibraryArm
+from edgespec.bench.library_child import Question, Reply
 from edgespec.config import cache_dir
 from edgespec.engine import Engine
 from edgespec.engine.choosing import cache_shape
@@ -18,6 +36,87 @@ from edgespec.library.card import ModelCard
 from edgespec.library.memory import check_memory
 from edgespec.records import Records
 
+# A model that does not fit into memory gives a token in seconds; a child that needs longer than this is stuck.
+PATIENCE_SECONDS, PATIENCE_SECONDS_PER_TOKEN = 600.0, 5.0
+# The main thread looks this often for Ctrl-C while it waits; waiting without end cannot be interrupted on Windows.
+_POLL_SECONDS = 0.1
+
+
+def library_command(path: Path, settings: LlamaSettings) -> list[str]:
+    return [sys.executable, "-m", "edgespec.bench.library_child", str(path.absolute()), settings.to_json()]
+
+
+class LibraryProcess:
+    """One child with the model open once `wait_until_open` has returned. After an error it is of no use: close it."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the child, closed with it
+        self._process = subprocess.Popen(
+            command,
+            env={**os.environ, "GGML_NO_BACKTRACE": "1"},  # else an abort starts a debugger
+            cwd=HOME,  # "-m" looks there first: a user's folder may hold a numpy.py
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+        )
+        self._said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def wait_until_open(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Raises EngineFailure."""
+        self._reply(patience_seconds)
+
+    def ask(self, question: Question) -> Reply:
+        """Waits for the whole answer; Ctrl-C raises KeyboardInterrupt. Raises EngineFailure."""
+        assert self._process.stdin is not None
+        with suppress(OSError):  # a child that is gone is noticed when its reply is awaited
+            self._process.stdin.write(question.to_line().encode())
+            self._process.stdin.flush()
+        n_tokens = len(question.tokens) + question.max_tokens
+        return self._reply(PATIENCE_SECONDS + PATIENCE_SECONDS_PER_TOKEN * n_tokens)
+
+    def close(self) -> None:
+        """End it at once; it holds nothing that has to be saved."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._words):
+            assert stream is not None
+            with suppress(OSError):  # what was still to be written goes nowhere
+                stream.close()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            for line in stream:
+                self._said.put(line)
+        self._said.put(b"")
+
+    def _reply(self, patience_seconds: float) -> Reply:
+        line = self._line(patience_seconds)
+        if not line:
+            raise _failed(f"died: {self._last_words()}")
+        try:
+            reply = Reply.from_line(line.decode("utf-8", "replace"))
+        except ValueError as error:
+            raise _failed(f"spoke nonsense: {error}") from error
+        if reply.refused:
+            raise _failed(f"gave up: {reply.refused}")
+        return reply
+
+    def _line(self, patience_seconds: float) -> bytes:
+        began = time.monotonic()
+        while True:
+            with suppress(queue.Empty):
+                return self._said.get(timeout=_POLL_SECONDS)
+            if time.monotonic() - began > patience_seconds:
+                raise _failed(f"hung: no answer within {patience_seconds:.0f} s")
+
+    def _last_words(self) -> str:
+        code = self._process.wait()
+        self._words.seek(0)
+        lines = self._words.read().decode("utf-8", "replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), f"it left with code {code}")
+
 
 @contextmanager
 def library_arm(
@@ -25,9 +124,10 @@ def library_arm(
 ) -> Iterator[LibraryArm]:
     """A second copy of the engine's model with the library's own settings. Its answers know no stop strings.
 
-    Raises NotEnoughMemory when there is no room for a copy, EngineFailure when these settings end a process here.
+    Raises NotEnoughMemory when there is no room for a copy, EngineFailure when these settings end a process here: that
+    is tried first and remembered, so that it is said before anything is measured.
     """
-    from edgespec.backend.llama.library import LibraryDefaults, default_settings
+    from edgespec.backend.llama.library import default_settings
     from edgespec.backend.llama.native import library_fingerprint
 
     path, wanted = engine.header.path, default_settings(engine.settings.n_ctx)
@@ -35,5 +135,10 @@ def library_arm(
     records = Records(cache_dir() / "trials.json")
     if proven_settings(path, wanted, library_fingerprint(), records, notify) != wanted:
         raise EngineFailure("--baseline defaults", "the library's defaults end the process here", "leave it out")
-    with closing(LibraryDefaults(path, wanted.n_ctx)) as library:
-        yield LibraryArm(library, max_tokens, end_tokens(engine.vocab, card))
+    with closing(LibraryProcess(library_command(path, wanted))) as library:
+        library.wait_until_open()
+        yield LibraryArm(library.ask, max_tokens, end_tokens(engine.vocab, card))
+
+
+def _failed(how: str) -> EngineFailure:
+    return EngineFailure("--baseline defaults", f"the library's process {how}", "leave it out")

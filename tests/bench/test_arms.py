@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 import pytest
 
 from edgespec.backend.toy import ToyModel
 from edgespec.bench.arms import EngineArm, LibraryArm, draft_choices, engine_arms
+from edgespec.bench.library_child import Question, Reply
 from edgespec.engine import DraftChoice, GenerateOptions
 from edgespec.errors import BadInput
+from edgespec.events import Finish
 from edgespec.spec.law import SamplingSettings
 from edgespec.spec.ports import Capabilities
 from tests.engine.toy_engine import EngineTarget, engine_over
@@ -60,12 +61,6 @@ def test_warming_up_takes_a_few_tokens_and_leaves_nothing(arms: tuple[EngineArm,
     for arm in arms:
         arm.warm_up(PROMPT)
         assert arm.answer(PROMPT).token_ids == expected.token_ids
-    library = Counting()
-    LibraryArm(library, 3, frozenset()).warm_up([5, 6])  # type: ignore[arg-type]
-    assert library.read_tokens == [5, 6]
-    assert library.n_said == 3
-    LibraryArm(library, 99, frozenset()).warm_up([5, 6])  # type: ignore[arg-type]
-    assert library.n_said == 4
 
 
 def test_plain_is_always_there_and_first() -> None:
@@ -76,29 +71,33 @@ def test_plain_is_always_there_and_first() -> None:
         draft_choices(["auto", "magic"])
 
 
-class Counting:
-    """Stands where the library does: says 1, 2, 3, ... and notes what it read."""
+@dataclass
+class Neighbour:
+    """Stands where the library's process does, and notes when it was asked what and when nobody was."""
 
-    def __init__(self) -> None:
-        self.read_tokens: list[int] = []
-        self.n_said = 0
+    log: list[Question | float] = field(default_factory=list)
 
-    def read(self, tokens: list[int]) -> None:
-        self.read_tokens = list(tokens)
+    def ask(self, question: Question) -> Reply:
+        self.log.append(question)
+        return Reply((7, 8), 0.5, 0.75, 1.5, 3, Finish.STOP)
 
-    def generate(self, token: int) -> Iterator[int]:
-        self.read_tokens.append(token)
-        for self.n_said in itertools.count(1):
-            yield self.n_said
+    def arm(self, max_tokens: int) -> LibraryArm:
+        return LibraryArm(self.ask, max_tokens, frozenset({9, 4}), self.log.append)
 
 
-def test_the_library_reads_all_and_ends_in_time() -> None:
-    library, ticks = Counting(), itertools.count()
-    arm = LibraryArm(library, 3, frozenset({9}), lambda: float(next(ticks)))  # type: ignore[arg-type]
-    found = arm.answer([5, 6, 7])
-    assert library.read_tokens == [5, 6, 7]
-    assert (found.token_ids, found.finish, found.passes) == ((1, 2, 3), "length", 3)
-    # The clock ticks at the start, after reading, at the first token, at the end.
-    assert (found.first_token_seconds, found.decode_seconds) == (2.0, 2.0)
-    ended = replace(arm, max_tokens=20).answer([5])
-    assert (ended.token_ids, ended.finish, ended.passes) == (tuple(range(1, 9)), "stop", 9)
+def test_the_library_s_own_times_are_taken_and_its_threads_fall_asleep() -> None:
+    neighbour = Neighbour()
+    found = neighbour.arm(20).answer([5, 6])
+    assert (found.token_ids, found.finish, found.passes) == ((7, 8), "stop", 3)
+    assert (found.first_token_seconds, found.decode_seconds) == (0.75, 1.5)
+    before, question, after = neighbour.log
+    assert question == Question((5, 6), 20, (4, 9))
+    # Whoever answered last spins for 20 ms.
+    assert (before, after) == (0.05, 0.05)
+
+
+@pytest.mark.parametrize(("max_tokens", "n_warm_up"), [(3, 3), (99, 4)])
+def test_the_library_warms_up_with_a_few_tokens(max_tokens: int, n_warm_up: int) -> None:
+    neighbour = Neighbour()
+    neighbour.arm(max_tokens).warm_up([5, 6])
+    assert neighbour.log[1] == Question((5, 6), n_warm_up, (4, 9))

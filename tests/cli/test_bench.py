@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgespec.backend.llama.native import library_fingerprint
-from edgespec.bench import measure
+from edgespec.bench import baseline, measure
 from edgespec.bench.measure import measured
 from edgespec.bench.runs import Measured
 from edgespec.cli.bench import bench
@@ -158,6 +159,18 @@ def test_the_library_s_defaults_are_one_more_row(bench_: Bench, toy: Path, promp
     defaults = found["overall"]["defaults"]
     assert defaults["same_text"] == 1.0
     assert defaults["n_tokens"] == found["overall"]["off"]["n_tokens"]
+
+
+def test_a_library_that_dies_ends_it_in_one_sentence(
+    bench_: Bench, toy: Path, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [sys.executable, "-m", "tests.bench.fake_library", "dies@asked"]
+    monkeypatch.setattr(baseline, "library_command", lambda _path, _settings: command)
+    result = bench_(toy, *options(prompts, "--drafts", "off", "--baseline", "defaults"))
+    assert result.exit_code == 11
+    assert "--baseline defaults: the library's process died: out of tiles; leave it out" in " ".join(
+        result.stderr.split()
+    )
 
 
 def test_ledgers_are_kept_and_replayed_when_asked(bench_: Bench, toy: Path, prompts: Path, tmp_path: Path) -> None:
