@@ -7,6 +7,9 @@ confidence), discounted, and shrunk to coarser counts where they are few:
 
     cell (depth, bucket) -> bucket, made to rise with the claim by isotonic regression -> claim * trust in this drafter
 
+A text that disappoints is believed less than others: its steps are also scaled down by what came true in it over what
+was expected. It is never believed more, since a few lucky steps would then make long chains look certain.
+
 Calibrated survival is the product of the steps, so it never rises from parent to child. Every proposal is scored
 against the committed text whether or not it was verified. Contract: planning only, never correctness; knows no costs.
 """
@@ -46,6 +49,10 @@ _MOST_FOLLOWED = 64
 
 # Below this survival no node is ever worth its row, and the rest of its branch is not worth looking at.
 _HOPELESS = 0.01
+
+# One text's own record: its steps count so much less with each that follows, and the general record is worth so many.
+_TALLY_KEPT = 0.97
+_TALLY_WEIGHT = 2.5
 
 _UNKNOWN = (-1.0,) * _N_DEPTHS
 
@@ -166,20 +173,47 @@ class Profile:
         self._curve = isotonic([(rate.successes + _WEIGHT * prior) / weight for rate, prior, weight in pairs], weights)
 
 
+class Tally:
+    """How a drafter's steps fared in one text, against what was expected of them."""
+
+    __slots__ = ("_expected", "_right")
+
+    def __init__(self) -> None:
+        self._expected = self._right = 0.0
+
+    def observe(self, expected: float, right: bool) -> None:
+        self._expected = self._expected * _TALLY_KEPT + expected
+        self._right = self._right * _TALLY_KEPT + right
+
+    @property
+    def factor(self) -> float:
+        """At most 1: what a step's chance is scaled with in this text."""
+        return min(1.0, (self._right + _TALLY_WEIGHT) / (self._expected + _TALLY_WEIGHT))
+
+
 class Watch:
     """A proposal compared with the text as it is committed, over several rounds if it is longer than one commit.
 
     next_position: tokens committed so far. n_right: length of the path that has come true.
     """
 
-    __slots__ = ("_claims", "_n_seen", "_parents", "_profile", "_reached", "_tokens", "n_right", "next_position")
+    __slots__ = (
+        "_claims", "_n_seen", "_parents", "_profile", "_reached", "_tally", "_tokens", "n_right", "next_position",
+    )  # fmt: skip
 
     def __init__(
-        self, profile: Profile, tokens: list[int], parents: list[int], claims: list[float], position: int
+        self,
+        profile: Profile,
+        tally: Tally,
+        tokens: list[int],
+        parents: list[int],
+        claims: list[float],
+        position: int,
     ) -> None:
         self.next_position = position
         self.n_right = 0
         self._profile = profile
+        self._tally = tally
         self._tokens = tokens
         self._parents = parents
         self._claims = claims
@@ -195,7 +229,9 @@ class Watch:
             if depth < end:
                 right = self._tokens[node] == committed[depth - start]
                 above = self._claims[self._parents[node]] if self._parents[node] >= 0 else 1.0
-                self._profile.observe(depth, self._claims[node] / above if above > 0.0 else 0.0, right)
+                claim = self._claims[node] / above if above > 0.0 else 0.0
+                self._tally.observe(self._profile.step_of(depth, claim), right)
+                self._profile.observe(depth, claim, right)
                 if right:
                     depths[node] = depth + 1
                     self._reached = node
@@ -211,6 +247,7 @@ class Acceptance:
     def __init__(self) -> None:
         self.profiles: dict[str, Profile] = {}
         self._open: dict[tuple[SequenceId, str], Watch] = {}
+        self._tallies: dict[tuple[SequenceId, str], Tally] = {}
 
     def follows(self, sequence: SequenceId) -> bool:
         """Does a proposal for this sequence wait for more of its text?"""
@@ -221,16 +258,32 @@ class Acceptance:
             self.profiles[drafter] = Profile()
         return self.profiles[drafter]
 
-    def survival(self, drafter: str, tree: DraftTree) -> npt.NDArray[np.float32]:
+    def survival(self, sequence: SequenceId, drafter: str, tree: DraftTree) -> npt.NDArray[np.float32]:
         """float32[n]: calibrated P(node lies on the accepted path), never larger than its parent's."""
-        return self.calibrate(drafter, 0, tree, 0)[0].survival
+        return self.calibrate(sequence, drafter, 0, tree, 0)[0].survival
 
-    def calibrate(self, drafter: str, source: int, tree: DraftTree, position: int) -> tuple[DraftTree, Watch]:
+    def expected(self, sequence: SequenceId, drafter: str, n: int) -> list[float]:
+        """Survival by depth of a chain of n nodes that has not been drafted yet."""
+        factor = self.tally(sequence, drafter).factor
+        return [s * factor ** (1 + depth) for depth, s in enumerate(self.profile(drafter).expected(n))]
+
+    def tally(self, sequence: SequenceId, drafter: str) -> Tally:
+        key = (sequence, drafter)
+        if key not in self._tallies:
+            self._tallies[key] = Tally()
+            if len(self._tallies) > _MOST_FOLLOWED:
+                del self._tallies[next(iter(self._tallies))]
+        return self._tallies[key]
+
+    def calibrate(
+        self, sequence: SequenceId, drafter: str, source: int, tree: DraftTree, position: int
+    ) -> tuple[DraftTree, Watch]:
         """The tree with calibrated survival, all of it from `source`, and its watch.
 
         `position`: tokens committed when it was proposed.
         """
-        profile = self.profile(drafter)
+        profile, tally = self.profile(drafter), self.tally(sequence, drafter)
+        factor = tally.factor
         claims: list[float] = tree.survival.tolist()
         parents: list[int] = tree.parents.tolist()
         depths: list[int] = []
@@ -243,13 +296,13 @@ class Acceptance:
                 if parent >= 0:
                     depth, above, survived = depths[parent] + 1, claims[parent], survival[parent]
             if survived > _HOPELESS:
-                survived *= step(depth, claim / above if above > 0.0 else 0.0)
+                survived *= factor * step(depth, claim / above if above > 0.0 else 0.0)
             depths.append(depth)
             survival.append(survived)
             depth, above = depth + 1, claim
         sources = np.full(len(parents), source, np.uint8)
         calibrated = DraftTree(tree.tokens, tree.parents, np.array(survival, np.float32), sources, tree.mode)
-        return calibrated, Watch(profile, tree.tokens.tolist(), parents, claims, position)
+        return calibrated, Watch(profile, tally, tree.tokens.tolist(), parents, claims, position)
 
     def score(
         self, sequence: SequenceId, drafter: str, watch: Watch | None, position: int, committed: Seq[int]
@@ -269,5 +322,7 @@ class Acceptance:
             del self._open[next(iter(self._open))]
 
     def forget(self, sequence: SequenceId) -> None:
+        for key in [key for key in self._tallies if key[0] == sequence]:
+            del self._tallies[key]
         for key in [key for key in self._open if key[0] == sequence]:
             del self._open[key]

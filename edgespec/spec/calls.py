@@ -16,8 +16,10 @@ from edgespec.spec.cost import DraftCosts
 from edgespec.spec.ledger import Ledger
 from edgespec.spec.livecosts import LiveCosts
 from edgespec.spec.policy import Proposed, Reason
+from edgespec.spec.ports import SequenceId
 from edgespec.spec.predict import best_size, goodput
 from edgespec.spec.prices import Pricing
+from edgespec.spec.sequence import SequenceState
 
 # A drafter whose call takes a larger share of a plain round has to be worth it; a cheaper one is always asked.
 _FREE_SHARE = 0.01
@@ -87,13 +89,13 @@ class Calls:
         self.refusal = Reason.LEDGER
         return self._ledger.allows(_FREE_SHARE * t1_seconds, t1_seconds)
 
-    def size(self, drafter: str, n_output: int, room: int, pricing: Pricing, offered: Seq[Proposed]) -> int:
+    def size(self, drafter: str, state: SequenceState, room: int, pricing: Pricing, offered: Seq[Proposed]) -> int:
         """Nodes to ask of a drafter that costs time: as many as promise most, one to try it again, or none."""
-        if n_output < _SHORT_ANSWER:
+        if state.n_output < _SHORT_ANSWER:
             self.refusal = Reason.SHORT_ANSWER
             return 0
         costs = self.costs[drafter]
-        n_nodes = self._best(drafter, room, pricing, self._best_offered(room, pricing, offered))
+        n_nodes = self._best(state.id, drafter, room, pricing, self._best_offered(state.id, room, pricing, offered))
         self.refusal = Reason.NOT_WORTH_IT
         interval = max(_PROBE_SOONEST, round(costs.seconds(1) / (_PROBE_SHARE * pricing.plain_seconds)))
         if not n_nodes and self._probes.setdefault(drafter, Probe()).due(interval):
@@ -114,19 +116,20 @@ class Calls:
         """A trial has shown whether the first token was right."""
         self._probes[drafter].settle(right)
 
-    def _best_offered(self, room: int, pricing: Pricing, offered: Seq[Proposed]) -> float:
+    def _best_offered(self, sequence: SequenceId, room: int, pricing: Pricing, offered: Seq[Proposed]) -> float:
         """The goodput of what others have proposed, as a multiple of plain decoding's."""
         survivals = sorted(
-            (s for one in offered for s in self._acceptance.survival(one.drafter, one.tree).tolist()), reverse=True
+            (s for one in offered for s in self._acceptance.survival(sequence, one.drafter, one.tree).tolist()),
+            reverse=True,
         )[:room]
         n_nodes = best_size(survivals, pricing.seconds, pricing.n_sequences)
         return goodput(survivals[:n_nodes], pricing.seconds[n_nodes], pricing.n_sequences) * pricing.t1_seconds
 
-    def _best(self, drafter: str, room: int, pricing: Pricing, rival: float) -> int:
+    def _best(self, sequence: SequenceId, drafter: str, room: int, pricing: Pricing, rival: float) -> int:
         """How many nodes of this drafter beat `rival` times plain decoding by most, calls included; 0 if none do."""
         costs = self.costs[drafter]
         seconds = [s + costs.seconds(n) for n, s in enumerate(pricing.seconds[: room + 1])]
         factor = max(self._live.excess.factor, costs.excess.factor)
         longest = (self._ledger.headroom(pricing.t1_seconds) + pricing.plain_seconds) / factor
-        survivals = self._acceptance.profile(drafter).expected(len(seconds) - 1)
+        survivals = self._acceptance.expected(sequence, drafter, len(seconds) - 1)
         return best_size(survivals, seconds, pricing.n_sequences, 0.0, longest, _MARGIN * rival)

@@ -35,8 +35,9 @@ from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftMode
 from edgespec.spec.weighed import Weighed, ranked, shares, weigh
 
-# Drafting must promise this much more than plain decoding: below it the estimates' own errors decide.
-_MARGIN = 1.01
+# Drafting must promise this much more than plain decoding: below it the estimates' own errors decide, and of several
+# sizes the one that is overrated most looks best.
+_MARGIN = 1.05
 
 # Of quiet rounds in a row only every fourth is looked at closely: plain decoding should not pay for being watched.
 _LOOK_EVERY = 4
@@ -112,7 +113,7 @@ class MeasuredPolicy:
         else:
             n_pending = len(state.pending) + n_sequences - 1
             pricing = self._prices.pricing(n_sequences, n_pending, len(state.tokens), state.width_class)
-            n_nodes = self.calls.size(drafter, state.n_output, n_nodes, pricing, offered)
+            n_nodes = self.calls.size(drafter, state, n_nodes, pricing, offered)
         if (self._plan.max_nodes, self._plan.max_leaves) != (n_nodes, leaves):
             self._plan = Plan(n_nodes, leaves)
         return self._plan

@@ -48,7 +48,7 @@ def weigh(offer: Offer, acceptance: Acceptance) -> Weighed:
     for source, one in enumerate(offer.proposed):
         tree = one.tree
         if len(tree):
-            tree, watches[one.drafter] = acceptance.calibrate(one.drafter, source, tree, position)
+            tree, watches[one.drafter] = acceptance.calibrate(offer.state.id, one.drafter, source, tree, position)
         trees.append(tree)
         max_nodes, max_leaves = max(max_nodes, one.plan.max_nodes), max(max_leaves, one.plan.max_leaves)
     merged, nodes = merge(trees)

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgespec.spec.acceptance import Acceptance, Profile, Rate, Watch, isotonic
+from edgespec.spec.acceptance import Acceptance, Profile, Rate, Tally, Watch, isotonic
 from edgespec.spec.tree import DraftTree, chain, depths, tree_of
 from tests.spec.random_trees import trees
 
+NEW = 7  # a text of which nothing is known yet
+
 
 def observe(acceptance: Acceptance, tree: DraftTree, committed: list[int], position: int = 0, name: str = "d") -> None:
-    _, watch = acceptance.calibrate(name, 0, tree, position)
+    _, watch = acceptance.calibrate(0, name, 0, tree, position)
     acceptance.score(0, name, watch, position, committed)
 
 
@@ -56,7 +58,7 @@ def test_survival_is_the_product_of_steps_and_never_rises(tree: DraftTree, n_rou
     acceptance, random = Acceptance(), Random(seed)
     for _ in range(n_rounds):
         observe(acceptance, tree, [random.randrange(4) for _ in range(5)])
-    survival = acceptance.survival("d", tree)
+    survival = acceptance.survival(NEW, "d", tree)
     assert survival.dtype == np.float32
     profile = acceptance.profile("d")
     for node, parent in enumerate(tree.parents.tolist()):
@@ -69,14 +71,14 @@ def test_survival_is_the_product_of_steps_and_never_rises(tree: DraftTree, n_rou
 
 def test_calibration_keeps_the_tree_and_names_its_source() -> None:
     tree = tree_of([5, 6, 7], [-1, 0, -1], [0.5, 0.25, 0.125])
-    calibrated, _ = Acceptance().calibrate("d", 3, tree, 0)
+    calibrated, _ = Acceptance().calibrate(0, "d", 3, tree, 0)
     assert calibrated.tokens is tree.tokens
     assert calibrated.parents is tree.parents
     assert calibrated.sources.tolist() == [3, 3, 3]
 
 
 def test_a_new_drafter_is_believed_in_part() -> None:
-    survival = Acceptance().survival("d", claimed(0.9))
+    survival = Acceptance().survival(NEW, "d", claimed(0.9))
     assert 0.5 < survival[0] < 0.85
 
 
@@ -84,7 +86,7 @@ def test_random_tokens_with_a_claim_of_99_percent_are_found_out_within_a_few_rou
     acceptance = Acceptance()
     first = []
     for _ in range(12):
-        first.append(float(acceptance.survival("d", claimed(0.99))[0]))
+        first.append(float(acceptance.survival(NEW, "d", claimed(0.99))[0]))
         observe(acceptance, claimed(0.99), [99])
     assert first[3] < 0.4
     assert first[6] < 0.25
@@ -95,8 +97,8 @@ def test_once_found_out_its_other_claims_are_doubted_too() -> None:
     acceptance = Acceptance()
     for _ in range(20):
         observe(acceptance, claimed(0.99), [99])
-    assert acceptance.survival("d", claimed(0.5))[0] < 0.2
-    assert acceptance.survival("other", claimed(0.5))[0] > 0.3
+    assert acceptance.survival(NEW, "d", claimed(0.5))[0] < 0.2
+    assert acceptance.survival(NEW, "other", claimed(0.5))[0] > 0.3
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.85, 0.97])
@@ -104,7 +106,7 @@ def test_once_found_out_its_other_claims_are_doubted_too() -> None:
 def test_any_claim_is_corrected_to_what_comes_true(rate: float, claim: float) -> None:
     acceptance = Acceptance()
     train(acceptance, claim, rate, 300)
-    survival = acceptance.survival("d", claimed(claim))
+    survival = acceptance.survival(NEW, "d", claimed(claim))
     assert float(survival[0]) == pytest.approx(rate, abs=0.1)
     assert acceptance.profile("d").acceptance == pytest.approx(rate, abs=0.1)
     assert acceptance.profile("d").expected(2) == pytest.approx([rate, rate**2], abs=0.13)
@@ -115,8 +117,8 @@ def test_claims_that_mean_something_are_told_apart() -> None:
     for _ in range(400):
         rate = random.choice([0.2, 0.9])
         observe(acceptance, chain([0], [0.35 if rate < 0.5 else 0.65]), [0 if random.random() < rate else 99])
-    assert acceptance.survival("d", chain([0], [0.35]))[0] == pytest.approx(0.2, abs=0.12)
-    assert acceptance.survival("d", chain([0], [0.65]))[0] == pytest.approx(0.9, abs=0.12)
+    assert acceptance.survival(NEW, "d", chain([0], [0.35]))[0] == pytest.approx(0.2, abs=0.12)
+    assert acceptance.survival(NEW, "d", chain([0], [0.65]))[0] == pytest.approx(0.9, abs=0.12)
 
 
 def test_depths_are_told_apart() -> None:
@@ -124,7 +126,7 @@ def test_depths_are_told_apart() -> None:
     for _ in range(300):
         n_right = 0 if random.random() < 0.1 else 1 if random.random() < 0.7 else 2
         observe(acceptance, claimed(0.6, 2), truth(n_right, 2))
-    first, second = acceptance.survival("d", claimed(0.6, 2)).tolist()
+    first, second = acceptance.survival(NEW, "d", claimed(0.6, 2)).tolist()
     assert first > 0.75
     assert second / first < 0.5
 
@@ -147,9 +149,9 @@ def test_a_text_committed_in_parts_scores_like_one_committed_at_once(
     tree: DraftTree, text: list[int], data: st.DataObject
 ) -> None:
     at_once, in_parts = Acceptance(), Acceptance()
-    _, watch = at_once.calibrate("d", 0, tree, 0)
+    _, watch = at_once.calibrate(0, "d", 0, tree, 0)
     open_once = watch.advance(text)
-    _, watch = in_parts.calibrate("d", 0, tree, 0)
+    _, watch = in_parts.calibrate(0, "d", 0, tree, 0)
     open_parts = bool(len(tree))
     rest = list(text)
     while rest and open_parts:
@@ -159,13 +161,13 @@ def test_a_text_committed_in_parts_scores_like_one_committed_at_once(
     assert open_parts == (open_once if text else bool(len(tree)))
     assert at_once.profile("d").n_steps == in_parts.profile("d").n_steps
     # Branches are then scored in another order, and later observations weigh a little more.
-    assert at_once.survival("d", tree) == pytest.approx(in_parts.survival("d", tree), abs=0.03)
+    assert at_once.survival(NEW, "d", tree) == pytest.approx(in_parts.survival(NEW, "d", tree), abs=0.03)
     assert at_once.profile("d").trust == pytest.approx(in_parts.profile("d").trust, abs=0.03)
 
 
 def test_a_proposal_nobody_verified_is_scored_as_the_text_goes_on() -> None:
     acceptance = Acceptance()
-    _, watch = acceptance.calibrate("d", 0, claimed(0.6), 10)
+    _, watch = acceptance.calibrate(0, "d", 0, claimed(0.6), 10)
     for position, token in enumerate([0, 1, 2], start=10):
         acceptance.score(0, "d", watch if position == 10 else None, position, [token])
         assert acceptance.profile("d").n_steps == position - 9
@@ -175,7 +177,7 @@ def test_of_overlapping_proposals_the_oldest_is_followed() -> None:
     acceptance = Acceptance()
     for position in range(10, 13):
         tree = chain(list(range(position, position + 4)), [0.6, 0.36, 0.2, 0.1])
-        _, watch = acceptance.calibrate("d", 0, tree, position)
+        _, watch = acceptance.calibrate(0, "d", 0, tree, position)
         acceptance.score(0, "d", watch, position, [position])
     assert acceptance.profile("d").n_steps == 3 + 2
 
@@ -194,7 +196,7 @@ def test_another_answer_under_the_same_number_is_not_held_against_a_proposal() -
 def test_what_broken_off_answers_leave_behind_does_not_pile_up() -> None:
     acceptance = Acceptance()
     for sequence in range(200):
-        _, watch = acceptance.calibrate("d", 0, claimed(0.6), 0)
+        _, watch = acceptance.calibrate(0, "d", 0, claimed(0.6), 0)
         acceptance.score(sequence, "d", watch, 0, [0])
     assert sum(acceptance.follows(sequence) for sequence in range(200)) == 64
     assert acceptance.follows(199)
@@ -220,7 +222,38 @@ def test_few_observations_count_little_against_the_prior() -> None:
 
 
 def test_watch_reports_how_far_it_came_true() -> None:
-    watch = Watch(Profile(), [1, 2, 3], [-1, 0, 1], [0.5, 0.3, 0.2], 0)
+    watch = Watch(Profile(), Tally(), [1, 2, 3], [-1, 0, 1], [0.5, 0.3, 0.2], 0)
     assert watch.advance([1])
     assert not watch.advance([2, 8])
     assert watch.n_right == 2
+
+
+def test_a_text_that_disappoints_is_believed_less_than_others_and_one_that_delights_no_more() -> None:
+    acceptance = Acceptance()
+    train(acceptance, 0.6, 0.7, 200)
+    general = acceptance.survival(NEW, "d", claimed(0.6)).tolist()
+    for sequence, n_right in ((1, 0), (2, 4)):
+        for _ in range(6):
+            _, watch = acceptance.calibrate(sequence, "d", 0, claimed(0.6), 0)
+            acceptance.score(sequence, "d", watch, 0, truth(n_right))
+    disappointing = acceptance.survival(1, "d", claimed(0.6)).tolist()
+    delighting = acceptance.survival(2, "d", claimed(0.6)).tolist()
+    assert disappointing[0] < 0.6 * general[0]
+    assert delighting == acceptance.survival(NEW, "d", claimed(0.6)).tolist()
+    assert acceptance.expected(1, "d", 3)[0] < acceptance.expected(NEW, "d", 3)[0]
+
+
+def test_a_texts_record_is_forgotten_with_it() -> None:
+    acceptance = Acceptance()
+    for _ in range(10):
+        observe(acceptance, claimed(0.9), truth(0))
+    assert acceptance.tally(0, "d").factor < 0.7
+    acceptance.forget(0)
+    assert acceptance.tally(0, "d").factor == 1.0
+
+
+def test_records_of_texts_that_were_broken_off_do_not_pile_up() -> None:
+    acceptance = Acceptance()
+    for sequence in range(1000):
+        acceptance.tally(sequence, "d")
+    assert len(acceptance._tallies) < 100

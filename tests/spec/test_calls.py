@@ -7,16 +7,25 @@ import pytest
 from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.calls import Calls, Probe
 from edgespec.spec.cost import CostTable, DraftCosts
+from edgespec.spec.law import Law, SamplingSettings
 from edgespec.spec.ledger import Entry, Ledger
 from edgespec.spec.livecosts import LiveCosts
 from edgespec.spec.policy import Proposed, Reason
 from edgespec.spec.ports import Plan
 from edgespec.spec.predict import best_size, goodput
 from edgespec.spec.prices import Prices, Pricing
+from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftTree, chain
 
+NEW = 7  # a text of which nothing is known yet
 WIDTHS = tuple(range(1, 17))
 TABLE = CostTable((0,), WIDTHS, (tuple(1.0 + 0.1 * (width - 1) for width in WIDTHS),))
+
+
+def state_of(n_output: int) -> SequenceState:
+    state = SequenceState.start(NEW, [1], Law(SamplingSettings()), 1000, frozenset())
+    state.tokens += [2] * n_output
+    return state
 
 
 class Desk:
@@ -31,12 +40,12 @@ class Desk:
 
     def size(self, n_output: int = 50, offered: tuple[Proposed, ...] = ()) -> int:
         self.calls.begin_round()
-        return self.calls.size("model", n_output, 15, self.pricing, offered)
+        return self.calls.size("model", state_of(n_output), 15, self.pricing, offered)
 
     def learn(self, name: str, n_right: int, n_rounds: int = 60, n: int = 8) -> None:
         tree = chain(list(range(n)), [0.6 ** (i + 1) for i in range(n)])
         for _ in range(n_rounds):
-            _, watch = self.acceptance.calibrate(name, 0, tree, 0)
+            _, watch = self.acceptance.calibrate(0, name, 0, tree, 0)
             self.acceptance.score(0, name, watch, 0, [*range(n_right), 99])
 
 
@@ -81,7 +90,7 @@ def test_it_is_called_only_if_it_beats_the_free_one_by_two_percent() -> None:
     desk.learn("model", n_right=3)
     desk.learn("free", n_right=3)
     same = chain(list(range(8)), [0.6 ** (i + 1) for i in range(8)])
-    free = desk.acceptance.survival("free", same).tolist()
+    free = desk.acceptance.survival(NEW, "free", same).tolist()
     n_free = best_size(free, desk.pricing.seconds)
     assert n_free >= 3
     assert desk.size(offered=(offer(same),)) == 0

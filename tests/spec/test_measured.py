@@ -23,6 +23,7 @@ from edgespec.spec.predict import break_even
 from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, chain, tree_of
 
+NEW = 7  # a text of which nothing is known yet
 ROOMY = Capabilities(n_ctx=10_000, n_vocab=1000, max_rows=32, max_chunk=64, max_leaves=4, can_rollback=True)
 AMX = CostTable((0,), (1, 2, 3, 4, 6, 8, 16), ((0.0093, 0.0131, 0.0144, 0.0157, 0.0182, 0.0208, 0.0292),))
 STEEP = CostTable((0,), (1, 2, 4, 8, 16), ((0.010, 0.019, 0.027, 0.044, 0.079),))
@@ -175,7 +176,7 @@ def test_a_batch_shares_its_rows_by_one_global_sort(claims: list[list[float]], m
         tree = chain(list(range(len(steps))), list(itertools.accumulate(steps, lambda a, b: a * b)))
         offers.append(Offer(state, (Proposed("d", plan, tree, 0.0),)))
     chosen = policy.select(offers, capabilities)
-    survivals = [policy.acceptance.survival("d", offer.proposed[0].tree).tolist() for offer in offers]
+    survivals = [policy.acceptance.survival(NEW, "d", offer.proposed[0].tree).tolist() for offer in offers]
     headroom = 3.0 * policy.costs.seconds(len(claims), 0) / len(claims)
 
     def rate(cut: Sequence[int]) -> float:

@@ -43,7 +43,7 @@ def test_it_selects_what_calibrating_merging_and_cutting_would(
 ) -> None:
     acceptance = Acceptance()
     weighed = weigh(offer(drafts, Plan(max_nodes, max_leaves)), acceptance)
-    calibrated = [acceptance.calibrate(f"d{i}", i, tree, 3)[0] for i, tree in enumerate(drafts)]
+    calibrated = [acceptance.calibrate(0, f"d{i}", i, tree, 3)[0] for i, tree in enumerate(drafts)]
     merged, nodes = merge(calibrated)
     n = min(n_nodes, len(weighed.likely))
     assert same(weighed.select(n), cut(merged, nodes, n, max_leaves if drafts else 1))
