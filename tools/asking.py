@@ -15,11 +15,12 @@ from pathlib import Path
 
 import click
 
+from edgespec.bench.asking import Asking
+from edgespec.bench.prompts import Prompt
 from edgespec.engine import Engine, GenerateOptions
 from edgespec.errors import BadInput, EdgeSpecError
 from edgespec.events import Completion, RoundReport
 from edgespec.replay import Run
-from edgespec.text.template import Message, load_template
 
 INTERRUPTED = 130
 
@@ -57,21 +58,19 @@ def _question(path: Path, number: int, line: str) -> Question:
 
 
 class Asker:
-    """One engine with its model's own chat template."""
+    """One engine, asked as `edgespec bench` asks it."""
 
     def __init__(self, engine: Engine) -> None:
-        vocab = engine.vocab
         self.engine = engine
-        self._template = load_template(None, engine.header.chat_template, vocab.bos_text, vocab.eos_text)
+        self._asking = Asking(engine, engine.card)
 
     def tokens(self, question: str) -> list[int]:
-        segments = self._template.render_segments([Message("user", question)], True, self.engine.encoder.specials)
-        return self.engine.encoder.encode(segments)
+        return self._asking.tokens(Prompt("", "", question))
 
     def ask(self, prompt: list[int], options: GenerateOptions) -> tuple[Run, Completion]:
         """Wait for the answer; its rounds are in the run. Raises the engine's errors. Ctrl-C stops the wait."""
         rounds: list[RoundReport] = []
-        options = replace(options, stop=(*options.stop, *self._template.stops))
+        options = replace(options, stop=(*options.stop, *self._asking.stops))
         answer = self.engine.submit(self.engine.new_sequence(), False, prompt, options, on_round=rounds.append)
         with answer:
             completion = answer.completion()

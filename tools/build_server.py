@@ -90,6 +90,11 @@ class Places:
         return self.folder / "built.txt"
 
     @property
+    def configured(self) -> Path:
+        """Holds the flags that CMake's cache was made with."""
+        return self.folder / "configured.txt"
+
+    @property
     def program(self) -> Path:
         name = "llama-server.exe" if os.name == "nt" else "llama-server"
         release = self.build / "bin" / "Release" / name  # where generators with several configurations put it
@@ -101,9 +106,10 @@ def installed_version() -> str:
 
 
 def built_program() -> Path | None:
-    """The finished server of the installed version, if there is one."""
+    """The finished server of the installed version, if there is one that was made with today's flags."""
     places = Places.of(installed_version())
-    return places.program if places.stamp.exists() and places.program.exists() else None
+    is_finished = places.program.exists() and was_made_with(_text(places.stamp), build_variables(), extra_options())
+    return places.program if is_finished else None
 
 
 def build_variables(project: Path = PROJECT) -> dict[str, str]:
@@ -112,10 +118,14 @@ def build_variables(project: Path = PROJECT) -> dict[str, str]:
     return {name: str(value) for name, value in raw["tool"]["uv"]["extra-build-variables"][PACKAGE].items()}
 
 
+def extra_options() -> list[str]:
+    """What the user builds llama-cpp-python itself with, a GPU for example."""
+    return shlex.split(os.environ.get("CMAKE_ARGS", ""))
+
+
 def configure_command(cmake: list[str], source: Path, build: Path, ninja: bool, extra: Iterable[str]) -> list[str]:
     generator = ["-G", "Ninja"] if ninja else []
-    options = [f"-D{option}" for option in OPTIONS]
-    return [*cmake, "-S", str(source), "-B", str(build), *generator, *options, *extra]
+    return [*cmake, "-S", str(source), "-B", str(build), *generator, *_defined(), *extra]
 
 
 def build_command(cmake: list[str], build: Path, jobs: int) -> list[str]:
@@ -208,8 +218,27 @@ def run_logged(command: list[str], variables: Mapping[str, str], log: Path, labe
 
 
 def flags_text(configure: list[str], variables: Mapping[str, str]) -> str:
-    """What a finished build was made with; another text means that it must be made again."""
-    return "\n".join([*(f"{name}={value}" for name, value in sorted(variables.items())), shlex.join(configure)]) + "\n"
+    """What a build is made with; another text means that it must be made again."""
+    return "\n".join([*_named(variables), shlex.join(configure)]) + "\n"
+
+
+def was_made_with(flags: str, variables: Mapping[str, str], extra: list[str]) -> bool:
+    """Whether a `flags_text` has these compiler flags and options, from whatever sources and by whatever cmake."""
+    *named, command = flags.splitlines() or [""]
+    wanted = [*_defined(), *extra]
+    return named == _named(variables) and shlex.split(command)[-len(wanted) :] == wanted
+
+
+def _named(variables: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in sorted(variables.items())]
+
+
+def _defined() -> list[str]:
+    return [f"-D{option}" for option in OPTIONS]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def build(version: str, source: Path | None, jobs: int) -> Path:
@@ -217,14 +246,15 @@ def build(version: str, source: Path | None, jobs: int) -> Path:
     places, variables = Places.of(version), build_variables()
     tree = server_source(source or fetch_source(version, places)).resolve()
     cmake, ninja = program_command("cmake"), shutil.which("ninja") is not None
-    # What the user builds llama-cpp-python itself with, a GPU for example.
-    extra = shlex.split(os.environ.get("CMAKE_ARGS", ""))
-    configure = configure_command(cmake, tree, places.build, ninja, extra)
+    configure = configure_command(cmake, tree, places.build, ninja, extra_options())
     flags = flags_text(configure, variables)
-    if places.program.exists() and places.stamp.exists() and places.stamp.read_text(encoding="utf-8") == flags:
+    if places.program.exists() and _text(places.stamp) == flags:
         return places.program
     places.folder.mkdir(parents=True, exist_ok=True)
     places.stamp.unlink(missing_ok=True)
+    if _text(places.configured) != flags:  # CMake reads CFLAGS only while it has no cache
+        (places.build / "CMakeCache.txt").unlink(missing_ok=True)
+        write_atomically(places.configured, flags)
     run_logged(configure, variables, places.log, "configure")
     run_logged(build_command(cmake, places.build, jobs), variables, places.log, "build")
     write_atomically(places.stamp, flags)

@@ -7,6 +7,9 @@ threads on an idle machine; the same while one other process computes without re
 two do. The last two are compared with the first two at the same tokens, since later tokens take longer anyway. Full
 speed is back with the first token from which on the next ones come within a tenth as fast as on the idle machine.
 The other processes must find the machine idle, so run nothing beside it.
+
+With --defaults the same is asked of llama-cpp-python's `Llama`, which keeps its threads whatever others do: a few
+tokens only, as one may take seconds.
 """
 
 from __future__ import annotations
@@ -14,11 +17,9 @@ from __future__ import annotations
 import itertools
 import json
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,6 +37,8 @@ from edgespec.errors import BadInput
 from edgespec.events import RoundReport
 from edgespec.spec.law import SamplingSettings
 from tools.asking import reported
+from tools.busy_library import defaults_figures, defaults_table
+from tools.busy_processes import busy_processes
 
 # Full speed is judged over so many tokens, and may miss by so much.
 N_JUDGED = 32
@@ -75,44 +78,6 @@ class Figures:
     during_vs_one_thread_alone: float
     during_vs_idle: float
     back_seconds: float | None
-
-
-class BusyProcesses:
-    """Other processes that wait for a word and then compute until they are ended."""
-
-    PROGRAM = "import sys\nprint(flush=True)\nsys.stdin.readline()\nwhile True: pass\n"
-
-    def __init__(self, n: int) -> None:
-        self._children = [
-            subprocess.Popen([sys.executable, "-c", self.PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            for _ in range(n)
-        ]
-        for child in self._children:  # Python has started before anything is measured
-            assert child.stdout is not None
-            child.stdout.readline()
-
-    def go(self) -> None:
-        for child in self._children:
-            assert child.stdin is not None
-            child.stdin.write(b"\n")
-            child.stdin.flush()
-
-    def end(self) -> None:
-        """Ending twice is harmless."""
-        for child in self._children:
-            child.kill()
-        for child in self._children:
-            child.communicate()
-        self._children.clear()
-
-
-@contextmanager
-def busy_processes(n: int) -> Iterator[BusyProcesses]:
-    busy = BusyProcesses(n)
-    try:
-        yield busy
-    finally:
-        busy.end()
 
 
 class Stamps:
@@ -162,6 +127,10 @@ def figures(n_busy: int, found: Sequence[Sequence[Sequence[float]]], span: Span)
     )
 
 
+def prompt_of(engine: Engine, n_tokens: int) -> list[int]:
+    return list(itertools.islice(itertools.cycle(engine.vocab.tokenize(TEXT)), n_tokens))
+
+
 class Bench:
     """Answers of one length to one text."""
 
@@ -173,8 +142,7 @@ class Bench:
 
     def run(self, engine: Engine, n_busy: int) -> list[float]:
         """The moments of all tokens. Nothing ends the answer before its length."""
-        tokens = engine.vocab.tokenize(TEXT)
-        prompt = list(itertools.islice(itertools.cycle(tokens), self._n_prompt))
+        prompt = prompt_of(engine, self._n_prompt)
         sampling = SamplingSettings(banned=tuple(engine.vocab.end_tokens))
         options = GenerateOptions(sampling, self._span.total, draft=self._draft)
         with busy_processes(n_busy) as busy:
@@ -205,6 +173,7 @@ def table(found: Sequence[Figures]) -> str:
 @click.option("--after", default=512, show_default=True, type=click.IntRange(N_JUDGED), help="tokens once they ended")
 @click.option("--draft", default="off", show_default=True, type=click.Choice([one.value for one in DraftChoice]))
 @click.option("--repeat", default=3, show_default=True, type=click.IntRange(1))
+@click.option("--defaults", "with_defaults", is_flag=True, help="also the library's own Llama")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout")
 def main(
     model: str | None,
@@ -215,6 +184,7 @@ def main(
     after: int,
     draft: str,
     repeat: int,
+    with_defaults: bool,
     as_json: bool,
 ) -> None:
     """Measure decoding beside busy processes. Wanted: 0.8 of one thread alone beside one, 0.3 beside two, and full
@@ -230,13 +200,16 @@ def main(
                 raise BadInput("an engine of one thread", "there is nothing to compare", "give --threads 2")
             bench = Bench(prompt_tokens, span, DraftChoice(draft))
             found = _measure(bench, span, alone, engine, repeat)
+            prompt = prompt_of(engine, prompt_tokens)
+        library = defaults_figures(path, prompt, n_threads) if with_defaults else []
     for message in sorted(bench.notices):
         click.echo(message, err=True)
     if as_json:
         report = {"machine": machine.describe(), "model": path.name, "n_threads": n_threads, **asdict(span)}
-        click.echo(json.dumps({**report, "runs": [asdict(one) for one in found]}))
+        runs, defaults = ([asdict(one) for one in listed] for listed in (found, library))
+        click.echo(json.dumps({**report, "runs": runs, "defaults": defaults}))
     else:
-        click.echo(table(found))
+        click.echo("\n".join(filter(None, (table(found), defaults_table(library)))))
 
 
 def _opened(path: Path, n_ctx: int, threads: int | None) -> Engine:

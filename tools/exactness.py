@@ -54,11 +54,12 @@ class Mode(str, Enum):
 
 
 class Result(str, Enum):
-    """mismatch: exact answers that differ."""
+    """mismatch: exact answers that differ. undecided: others took the cores, so no replay can tell."""
 
     IDENTICAL = "identical"
     TIE = "tie"
     BUG = "bug"
+    UNDECIDED = "undecided"
     MISMATCH = "mismatch"
 
 

@@ -77,12 +77,13 @@ def main(
     as_json: bool,
 ) -> None:
     """Measure a drafter that lies. Wanted: a time ratio of at most 1.03, and a ledger that kept its bound."""
-    job = Job(prompts, Amount(per_category, repeat), ("auto",), GenerateOptions(max_tokens=max_tokens))
+    options = GenerateOptions(max_tokens=max_tokens)
+    job = Job(prompts, Amount(per_category, repeat), ("auto",), options, drafters=(HostileDrafter(),))
     flags = ModelFlags(ctx_size=None, threads=threads, gpu_layers=None, offline=False)
     screen = Screen(choose_look(None))
     folder = out or Path(tempfile.mkdtemp(prefix="edgespec-hostile-"))
     with reported():
-        outcome = measured(job, model, flags, folder, screen, Journal(), (HostileDrafter(),))
+        outcome = measured(job, model, flags, folder, screen, Journal())
         show_outcome(outcome, screen, as_json)
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -79,7 +80,8 @@ class ProcessPeer:
             return
         running, self._running = self._running, None
         running.process.kill()
-        running.process.wait(_END_SECONDS)
+        with suppress(subprocess.TimeoutExpired):  # stuck in the kernel; the others must be closed all the same
+            running.process.wait(_END_SECONDS)
         running.pumping.join(_END_SECONDS)
         for stream in (running.process.stdin, running.log):
             try:

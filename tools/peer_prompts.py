@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgespec.backend.settings import LlamaSettings
+from edgespec.backend.settings import LlamaSettings, loaded_alike
 from edgespec.engine import Engine, EngineOptions
+from edgespec.engine.arrangement import rearranged
 from edgespec.errors import BadInput
+from edgespec.tune.tuning import Tuning
 from tools.asking import Asker, Question, load_questions
 from tools.peer_figures import LONG_PROMPT
 from tools.peer_rows import Prompt
@@ -23,14 +26,27 @@ _ROUNDING = 256
 
 
 @dataclass(frozen=True, slots=True)
+class Arranged:
+    """What the engine changes to for texts (prompt and answer) of up to `up_to` tokens."""
+
+    up_to: int
+    settings: LlamaSettings
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
-    """The model and what is asked of it. settings: what the engine chose, with the context that everything fits in."""
+    """The model and what is asked of it. settings: what the engine chose, with the context that everything fits in.
+
+    arranged: ascending; the last one also serves longer texts. tuning: a digest of what was measured.
+    """
 
     model: Path
     prompts: tuple[Prompt, ...]
     warm_up: tuple[int, ...]
     end_tokens: frozenset[int]
     settings: LlamaSettings
+    arranged: tuple[Arranged, ...]
+    tuning: str
 
 
 def prepare(model: str | None, threads: int | None, path: Path, n_prompts: int, n_long: int, budget: int) -> Asked:
@@ -44,7 +60,31 @@ def prepare(model: str | None, threads: int | None, path: Path, n_prompts: int, 
         prompts = tuple(Prompt(one.id, one.category, tuple(tokens(one.text))) for one in questions)
         n_ctx = context(max(len(one.tokens) for one in prompts), budget)
         settings = replace(engine.settings, n_ctx=n_ctx)
-        return Asked(engine.header.path, prompts, tuple(tokens(WARM_UP)), engine.vocab.end_tokens, settings)
+        return Asked(
+            engine.header.path,
+            prompts,
+            tuple(tokens(WARM_UP)),
+            engine.vocab.end_tokens,
+            settings,
+            arrangements(settings, engine.tuning),
+            tuning_digest(engine.tuning),
+        )
+
+
+def arrangements(settings: LlamaSettings, tuning: Tuning | None) -> tuple[Arranged, ...]:
+    """By length, as the engine does it: it never loads a model anew for other settings. Equal neighbours are one."""
+    found: list[Arranged] = []
+    for choice in tuning.choices if tuning else ():
+        wanted = rearranged(settings, choice.tuned)
+        one = Arranged(choice.up_to, wanted if loaded_alike(settings, wanted) else settings)
+        if found and found[-1].settings == one.settings:
+            found.pop()
+        found.append(one)
+    return tuple(found) or (Arranged(settings.n_ctx, settings),)
+
+
+def tuning_digest(tuning: Tuning | None) -> str:
+    return hashlib.sha256(tuning.to_text().encode()).hexdigest()[:16] if tuning else "untuned"
 
 
 def context(longest_prompt: int, budget: int) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from edgespec.errors import BadInput
 from tools.peer import Answer
 
 # Of a prompt's digest so much is kept: enough to tell the prompts of a run apart.
@@ -62,19 +63,36 @@ class Row:
 
 
 class RowFile:
-    """JSON lines. A damaged line, such as the last one of a run that was killed, is measured again."""
+    """JSON lines, the first one with what must be the same for rows to be compared. A damaged line, such as the last
+    one of a run that was killed, is measured again. Raises BadInput for a file of another run.
+    """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, identity: Mapping[str, str]) -> None:
         self.path = path
+        self._identity = dict(identity)
         self._rows: dict[Key, Row] = {}
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        for line in text.split("\n"):
+        head, *lines = text.split("\n")
+        if text:
+            self._check(head)
+        for line in lines:
             try:
                 row = Row.from_json(line)
             except (ValueError, KeyError, TypeError):
                 continue
             self._rows[row.key] = row
+        self._is_new = not text
         self._at_line_start = text.endswith("\n") or not text
+
+    def _check(self, head: str) -> None:
+        remedy = "give another file with --rows, or --fresh to begin anew"
+        try:
+            found = dict(json.loads(head)["identity"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{self.path}", "it does not begin as a file of answers", remedy) from error
+        other = [name for name in {**self._identity, **found} if self._identity.get(name) != found.get(name)]
+        if other:
+            raise BadInput(f"{self.path}", f"it holds answers with other {', '.join(other)}", remedy)
 
     def done(self, key: Key) -> bool:
         """Answered; what failed is tried again."""
@@ -88,5 +106,8 @@ class RowFile:
         self._rows[row.key] = row
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
+            if self._is_new:
+                file.write(json.dumps({"identity": self._identity}) + "\n")
+                self._is_new = False
             file.write(("" if self._at_line_start else "\n") + row.to_json() + "\n")
         self._at_line_start = True

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from tools.peer import Answer, Peer, PeerFailed
 from tools.peer_rows import Key, Prompt, Row, RowFile
 
 WARM_UP_TOKENS = 8
+# Threads of the peer that answered last spin for some 20 ms before they sleep; the next one shall not pay for that.
+SETTLE_SECONDS = 0.05
 # A peer that failed so often in a row is not asked again in this repeat.
 MAX_FAILURES = 3
 
@@ -39,7 +43,10 @@ def turns(prompts: Sequence[Prompt], peers: Sequence[str], n_repeats: int) -> li
 class Pool:
     """The peers of one repeat, each started when it is first asked and kept until `close`."""
 
-    def __init__(self, peers: Sequence[Peer], warm_up: Sequence[int]) -> None:
+    def __init__(
+        self, peers: Sequence[Peer], warm_up: Sequence[int], pause: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._pause = pause
         self._peers = {peer.name: peer for peer in peers}
         self._warm_up = list(warm_up)
         self._ready: set[str] = set()
@@ -55,6 +62,7 @@ class Pool:
         failure, others_seconds = "", 0.0
         try:
             self._make_ready(peer)
+            self._pause(SETTLE_SECONDS)
             before = self._others_seconds(peer)
             answer = peer.ask(list(prompt.tokens), max_tokens)
             others_seconds = self._others_seconds(peer) - before
@@ -70,9 +78,11 @@ class Pool:
         return Row(turn.key, prompt.id, prompt.category, len(prompt.tokens), answer, failure, others_seconds)
 
     def close(self) -> None:
+        """All of them, also when one cannot be."""
         self._ready.clear()
-        for peer in self._peers.values():
-            peer.close()
+        with ExitStack() as closings:
+            for peer in self._peers.values():
+                closings.callback(peer.close)
 
     def _make_ready(self, peer: Peer) -> None:
         if peer.name not in self._ready:
@@ -85,7 +95,12 @@ class Pool:
 
 
 def measure(
-    wanted: Sequence[Turn], peers: Sequence[Peer], warm_up: Sequence[int], max_tokens: int, rows: RowFile
+    wanted: Sequence[Turn],
+    peers: Sequence[Peer],
+    warm_up: Sequence[int],
+    max_tokens: int,
+    rows: RowFile,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Generator[Row | None, None, None]:
     """Fill `rows`; what is there is skipped. Gives for every turn its row, or None for one that was skipped.
 
@@ -93,7 +108,7 @@ def measure(
     a prompt that comes again.
     """
     for repeat in sorted({turn.repeat for turn in wanted}):
-        pool = Pool(peers, warm_up)
+        pool = Pool(peers, warm_up, pause)
         try:
             for turn in (turn for turn in wanted if turn.repeat == repeat):
                 row = None

@@ -10,12 +10,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from edgespec.backend.settings import LlamaSettings
+from edgespec.engine.arrangement import USUAL_ANSWER
 from tools.peer import Answer, PeerFailed, cpu_seconds, last_line, without_end
+from tools.peer_run import WARM_UP_TOKENS
 
 KEEPER = Path(__file__).with_name("peer_keeper.py")
 HOST = "127.0.0.1"
@@ -34,7 +40,7 @@ def tuned_flags(settings: LlamaSettings) -> tuple[str, ...]:
     slot, and no copies of old prompts kept.
     """
     flags = ["--flash-attn", settings.flash_attention.value]
-    flags += ["--threads", str(settings.n_threads), "--threads-batch", str(settings.n_threads)]
+    flags += ["--threads", str(settings.n_threads), "--threads-batch", str(settings.batch_threads)]
     flags += ["--cache-type-k", settings.kv_type.value, "--cache-type-v", settings.kv_type.value]
     flags += ["--ctx-size", str(settings.n_ctx), "--parallel", "1", "--cache-ram", "0"]
     if settings.n_gpu_layers:
@@ -150,6 +156,14 @@ class ServerPeer:
     def cpu_seconds(self) -> float:
         return cpu_seconds(self._running.pid) if self._running else 0.0
 
+    @property
+    def is_running(self) -> bool:
+        return self._running is not None
+
+    def described(self) -> list[str]:
+        """For the report."""
+        return self.server.choices
+
     def close(self) -> None:
         """The keeper ends the server when its stdin ends."""
         if self._running is None:
@@ -157,8 +171,12 @@ class ServerPeer:
         running, self._running = self._running, None
         assert running.keeper.stdin is not None
         assert running.keeper.stdout is not None
-        running.keeper.stdin.close()
-        running.keeper.wait(_END_SECONDS)
+        with suppress(OSError):
+            running.keeper.stdin.close()
+        try:
+            running.keeper.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            _kill(running)
         running.keeper.stdout.close()
         running.log.close()
 
@@ -184,6 +202,55 @@ class ServerPeer:
         code = running.keeper.stdout.read().strip()
         why = f"it ended with code {code}: {last_line(running.log)}"
         return PeerFailed(self.name, why, "run it alone with --peers")
+
+
+class ByLength:
+    """One peer made of servers for texts of different lengths, as the engine changes its settings with the length.
+
+    servers: ascending by the tokens of prompt and answer that each is for; the last one also serves longer texts. Each
+    is started when it is first needed, asked `warm_up`, and kept.
+    """
+
+    def __init__(self, name: str, servers: Sequence[tuple[int, ServerPeer]], warm_up: Sequence[int]) -> None:
+        self.name = name
+        self.servers = tuple(servers)
+        self._warm_up = list(warm_up)
+
+    def start(self) -> None:
+        self.close()
+
+    def ask(self, prompt: list[int], max_tokens: int) -> Answer:
+        server = self.server_for(len(prompt) + min(max_tokens, USUAL_ANSWER))
+        if not server.is_running:
+            server.start()
+            server.ask(self._warm_up, WARM_UP_TOKENS)
+        return server.ask(prompt, max_tokens)
+
+    def server_for(self, n_tokens: int) -> ServerPeer:
+        return next((one for up_to, one in self.servers if n_tokens <= up_to), self.servers[-1][1])
+
+    def cpu_seconds(self) -> float:
+        return sum(one.cpu_seconds() for one in {id(one): one for _, one in self.servers}.values())
+
+    def close(self) -> None:
+        for _, one in self.servers:
+            one.close()
+
+    def described(self) -> dict[str, list[str]]:
+        """For the report, by the longest text that each is for."""
+        return {str(up_to): one.described() for up_to, one in self.servers}
+
+
+def _kill(running: _Running) -> None:
+    """The keeper had its chance to end the server. It ends by itself once the server has."""
+    with suppress(psutil.Error):
+        psutil.Process(running.pid).kill()
+    try:
+        running.keeper.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        running.keeper.kill()
+        with suppress(subprocess.TimeoutExpired):  # stuck in the kernel: there is nothing left to do
+            running.keeper.wait(_END_SECONDS)
 
 
 def _exchange(port: int, method: str, path: str, body: str | None, timeout_seconds: float) -> tuple[int, bytes]:

@@ -29,7 +29,9 @@ if __name__ == "__main__":  # started as a script: imports begin at the reposito
 from rich.console import Console
 
 from edgespec.backend import machine
+from edgespec.backend.llama.native import library_fingerprint
 from edgespec.backend.probe import model_fingerprint
+from edgespec.bench.place import code_fingerprint
 from edgespec.config import cache_dir
 from edgespec.engine import DraftChoice
 from edgespec.errors import BadInput
@@ -43,7 +45,7 @@ from tools.peer_process import ProcessPeer
 from tools.peer_prompts import Asked, prepare
 from tools.peer_rows import Row, RowFile
 from tools.peer_run import Turn, measure, turns
-from tools.peer_server import SPEC_TYPES, Server, ServerPeer, default_flags, tuned_flags
+from tools.peer_server import SPEC_TYPES, ByLength, Server, ServerPeer, default_flags, tuned_flags
 from tools.peer_table import Section, table, to_data
 
 PLAIN = "edgespec-off"
@@ -68,12 +70,25 @@ def make_peers(asked: Asked, ways: Ways) -> list[Peer]:
     found: list[Peer] = [ProcessPeer(name, setup, ways.patience_seconds) for name, setup in setups(asked, ways)]
     if ways.server is None:
         return found
-    kinds = (("server", default_flags(ways.threads)), ("tuned-server", tuned_flags(asked.settings)))
-    for kind, flags in kinds:
-        for spec in SPEC_TYPES:
-            server = Server((str(ways.server),), asked.model, spec, flags, asked.end_tokens)
-            found.append(ServerPeer(f"{kind}-{spec}", server, ways.patience_seconds))
+    for spec in SPEC_TYPES:
+        found.append(server_peer(f"server-{spec}", asked, ways, spec, default_flags(ways.threads)))
+    for spec in SPEC_TYPES:
+        found.append(tuned_peer(f"tuned-server-{spec}", asked, ways, spec))
     return found
+
+
+def server_peer(name: str, asked: Asked, ways: Ways, spec: str, flags: tuple[str, ...]) -> ServerPeer:
+    server = Server((str(ways.server),), asked.model, spec, flags, asked.end_tokens)
+    return ServerPeer(name, server, ways.patience_seconds)
+
+
+def tuned_peer(name: str, asked: Asked, ways: Ways, spec: str) -> Peer:
+    """With the settings that the engine takes for a text of the same length."""
+    distinct = dict.fromkeys(one.settings for one in asked.arranged)
+    made = {settings: server_peer(name, asked, ways, spec, tuned_flags(settings)) for settings in distinct}
+    if len(made) == 1:
+        return next(iter(made.values()))
+    return ByLength(name, [(one.up_to, made[one.settings]) for one in asked.arranged], asked.warm_up)
 
 
 def setups(asked: Asked, ways: Ways) -> list[tuple[str, Setup]]:
@@ -104,14 +119,25 @@ def chosen(peers: list[Peer], names: str) -> list[Peer]:
     return [peer for peer in peers if not names or peer.name in wanted]
 
 
-def rows_path(asked: Asked, threads: int | None, budget: int) -> Path:
-    """Rows of another model, machine, library, setting or edgespec are never mixed with these."""
-    code = hashlib.sha256()
-    for path in sorted((Path(__file__).resolve().parents[1] / "edgespec").rglob("*.py")):
-        code.update(path.read_bytes())
-    facts = [model_fingerprint(asked.model), machine.describe(), library(), asked.settings.to_json()]
-    text = "|".join([code.hexdigest(), *facts, str(threads), str(budget)])
-    return cache_dir() / "peers" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsonl"
+def identity(asked: Asked, ways: Ways, budget: int) -> dict[str, str]:
+    """What must be the same for answers to be compared."""
+    server = ways.server.stat() if ways.server else None
+    return {
+        "edgespec": code_fingerprint(),
+        "model": model_fingerprint(asked.model),
+        "machine": machine.describe(),
+        "library": library_fingerprint(),
+        "settings": asked.settings.to_json(),
+        "tuning": asked.tuning,
+        "server": f"{ways.server}|{server.st_mtime_ns}|{server.st_size}" if server else "none",
+        "threads": str(ways.threads),
+        "max_tokens": str(budget),
+    }
+
+
+def rows_path(facts: dict[str, str]) -> Path:
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    return cache_dir() / "peers" / f"{digest}.jsonl"
 
 
 def library() -> str:
@@ -150,9 +176,12 @@ def idle_share(rows: list[Row]) -> float:
 
 
 def machine_line(asked: Asked) -> str:
-    settings = asked.settings
-    chosen_ = f"flash attention {settings.flash_attention.value}, {settings.n_threads} threads"
-    return f"{machine.describe()}; {library()}; {asked.model.name}; edgespec chose {chosen_}"
+    chosen_ = [
+        f"flash attention {one.settings.flash_attention.value}, {one.settings.n_threads} threads"
+        + (f" (texts of up to {one.up_to} tokens)" if len(asked.arranged) > 1 else "")
+        for one in asked.arranged
+    ]
+    return f"{machine.describe()}; {library()}; {asked.model.name}; edgespec chose {', '.join(chosen_)}"
 
 
 def run(asked: Asked, peers: list[Peer], wanted: list[Turn], budget: int, rows: RowFile) -> None:
@@ -180,7 +209,7 @@ def report(asked: Asked, peers: list[Peer], rows: list[Row], json_path: Path | N
         data = {
             "machine": machine_line(asked),
             "settings": json.loads(asked.settings.to_json()),
-            "server_flags": {peer.name: peer.server.choices for peer in peers if isinstance(peer, ServerPeer)},
+            "server_flags": {peer.name: peer.described() for peer in peers if isinstance(peer, ServerPeer | ByLength)},
             "views": to_data(found),
             "failures": missing,
             "idle_share": idle,
@@ -221,11 +250,12 @@ def main(
     with reported():
         program = server_program(server, names)
         asked = prepare(model, threads, prompts, n_prompts, n_long, max_tokens)
-        peers = chosen(make_peers(asked, Ways(threads, program, patience)), names)
-        path = rows_at or rows_path(asked, threads, max_tokens)
+        ways = Ways(threads, program, patience)
+        peers, facts = chosen(make_peers(asked, ways), names), identity(asked, ways, max_tokens)
+        path = rows_at or rows_path(facts)
         if fresh:
             path.unlink(missing_ok=True)
-        rows = RowFile(path)
+        rows = RowFile(path, facts)
         wanted = turns(asked.prompts, [peer.name for peer in peers], repeats)
         click.echo(f"answers are kept in {path}", err=True)
         run(asked, peers, wanted, max_tokens, rows)

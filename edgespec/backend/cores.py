@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import psutil
@@ -69,11 +70,17 @@ def between(before: Counters, after: Counters, n_cores: int, n_counted: int) -> 
 
 
 class CoreReader:
-    """Reads windows: each call of `use` gives the time since the call before it, the first one since construction."""
+    """Reads windows: each call of `use` gives the time since the call before it, the first one since construction.
 
-    def __init__(self) -> None:
+    further_pids: living children that `own_seconds` does not find by itself; asked at every reading.
+    """
+
+    def __init__(self, further_pids: Callable[[], Iterable[int]] = tuple) -> None:
+        self._further_pids = further_pids
+        self._further: dict[int, float] = {}
+        self._forgotten_seconds = 0.0
         self._cores = affinity()
-        self._n_cores = min(len(self._cores), machine.core_quota() or len(self._cores))
+        self._n_cores = n_usable()
         self._before = self._read()
 
     def use(self) -> CoreUse:
@@ -81,7 +88,20 @@ class CoreReader:
         return between(before, self._before, self._n_cores, len(self._cores))
 
     def _read(self) -> Counters:
-        return Counters(time.perf_counter(), own_seconds(), busy_seconds(self._cores))
+        return Counters(time.perf_counter(), own_seconds() + self._further_seconds(), busy_seconds(self._cores))
+
+    def _further_seconds(self) -> float:
+        """Of the living. Those of the ended are in `own_seconds`, but on Windows, which forgets them, they are kept."""
+        before, self._further = self._further, {pid: seconds_of(pid) for pid in self._further_pids()}
+        if not hasattr(os, "fork"):
+            self._forgotten_seconds += sum(seconds for pid, seconds in before.items() if pid not in self._further)
+        return self._forgotten_seconds + sum(self._further.values())
+
+
+def n_usable() -> int:
+    """Logical cores that this process may use at a time: of its affinity, as many as its container's quota pays for."""
+    n_cores = len(affinity())
+    return min(n_cores, machine.core_quota() or n_cores)
 
 
 def affinity() -> tuple[int, ...]:
@@ -122,6 +142,6 @@ def seconds_of(pid: int | None) -> float:
     """Processor time of another process; 0 when it is gone."""
     try:
         times = psutil.Process(pid).cpu_times()
-    except psutil.Error:  # it ended meanwhile
+    except (psutil.Error, OSError):  # it ended meanwhile, or a sandbox has no /proc
         return 0.0
     return float(times.user + times.system)

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from edgespec.bench.library_child import Question, Reply
-from edgespec.engine import DraftChoice, Engine, GenerateOptions
+from edgespec.engine import Answer, CancelToken, DraftChoice, Engine, GenerateOptions
+from edgespec.engine.arrangement import better
+from edgespec.engine.job import Request
 from edgespec.errors import BadInput, EngineFailure
-from edgespec.events import Notice
+from edgespec.events import Notice, RoundReport
 
 # The arm that all others are compared with.
 PLAIN = DraftChoice.OFF.value
@@ -34,13 +36,14 @@ _WARM_UP_TOKENS = 4
 @dataclass(frozen=True, slots=True)
 class Answered:
     """One answer. first_token_seconds: from asking to the first token. decode_seconds: from the last prompt token but
-    one to the end. passes: of the target, after the prompt. plain_seconds: what the engine thinks that plain decoding
-    would have taken, 0 if it does not know.
+    one to the end. total_seconds: from asking to the end. passes: of the target, after the prompt. plain_seconds: what
+    the engine thinks that plain decoding would have taken, 0 if it does not know.
     """
 
     token_ids: tuple[int, ...]
     first_token_seconds: float
     decode_seconds: float
+    total_seconds: float
     passes: int
     n_drafted: int
     n_accepted: int
@@ -58,6 +61,11 @@ class Arm(Protocol):
 
     def warm_up(self, prompt: Seq[int]) -> None:
         """A few tokens that nobody measures: the first ones ever also bring the weights into memory."""
+
+    def settle(self, prompt: Seq[int]) -> None:
+        """Before each turn: if an answer to this prompt would begin with a change of settings, warm up with them, so
+        that not just the first arm pays for the change.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +91,7 @@ class EngineArm:
             done.token_ids,
             timings.first_token_seconds,
             timings.decode_seconds,
+            timings.prompt_seconds + timings.decode_seconds,
             timings.passes,
             timings.draft_n,
             timings.draft_n_accepted,
@@ -92,8 +101,27 @@ class EngineArm:
         )
 
     def warm_up(self, prompt: Seq[int]) -> None:
-        n_tokens = min(_WARM_UP_TOKENS, self.options.max_tokens)
-        replace(self, options=replace(self.options, max_tokens=n_tokens)).answer(prompt)
+        """Broken off, not shortened: the settings depend on how long the answer may get."""
+        cancel, n_seen = CancelToken(), 0
+
+        def on_round(report: RoundReport) -> None:
+            nonlocal n_seen
+            n_seen += len(report.tokens)
+            if n_seen >= _WARM_UP_TOKENS:
+                cancel.cancel()
+
+        engine = self.engine
+        with engine.submit(
+            engine.new_sequence(), False, list(prompt), self.options, cancel, on_round=on_round
+        ) as answer:
+            while not answer.wait(_POLL_SECONDS):
+                pass
+            answer.completion()
+
+    def settle(self, prompt: Seq[int]) -> None:
+        request = Request(0, False, list(prompt), self.options, Answer(CancelToken()))
+        if better(self.engine.settings, self.engine.tuning, request, n_cached=0) is not None:
+            self.warm_up(prompt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +142,21 @@ class LibraryArm:
         reply = self.ask(Question(tuple(prompt), self.max_tokens, tuple(sorted(self.end_tokens))))
         self.pause(_SETTLE_SECONDS)
         return Answered(
-            reply.token_ids, reply.first_token_seconds, reply.decode_seconds, reply.passes, 0, 0, reply.finish.value
+            reply.token_ids,
+            reply.first_token_seconds,
+            reply.decode_seconds,
+            reply.read_seconds + reply.decode_seconds,
+            reply.passes,
+            0,
+            0,
+            reply.finish.value,
         )
 
     def warm_up(self, prompt: Seq[int]) -> None:
         replace(self, max_tokens=min(_WARM_UP_TOKENS, self.max_tokens)).answer(prompt)
+
+    def settle(self, prompt: Seq[int]) -> None:
+        """The library never changes its settings."""
 
 
 def engine_arms(engine: Engine, names: Seq[str], options: GenerateOptions) -> tuple[EngineArm, ...]:

@@ -51,6 +51,8 @@ def measure(
             tokens = encode(turn.prompt)
             for arm in arms if n_measured == 0 else ():
                 arm.warm_up(tokens)
+            for arm in arms:
+                arm.settle(tokens)
             answers = _ask(turn, by_name, tokens)
             folder.add([one for one, _ in answers])
             for notice in [notice for _, notices in answers for notice in notices]:
@@ -79,6 +81,7 @@ def measured(turn: Turn, arm: str, place: int, prompt_tokens: int, answered: Ans
         n_tokens=len(answered.token_ids),
         first_token_seconds=answered.first_token_seconds,
         decode_seconds=answered.decode_seconds,
+        total_seconds=answered.total_seconds,
         passes=answered.passes,
         n_drafted=answered.n_drafted,
         n_accepted=answered.n_accepted,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
+import edgespec
 from edgespec.backend import machine
 from edgespec.backend.settings import LlamaSettings
 
@@ -40,6 +42,15 @@ class Place:
 
 def place(model: str, library: str, settings: LlamaSettings, load: float) -> Place:
     return Place(machine.describe(), load, library, model, settings)
+
+
+def code_fingerprint() -> str:
+    """Which edgespec this is: its version, and a digest of all its code, which may change without it."""
+    folder, code = Path(edgespec.__file__).parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        code.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+        code.update(path.read_bytes())
+    return f"{edgespec.__version__}|{code.hexdigest()[:16]}"
 
 
 def load_now() -> float:

@@ -50,6 +50,22 @@ def require_matplotlib() -> None:
         raise MissingExtra("--plot", "matplotlib is not installed", "pip install 'edgespec[bench]'") from error
 
 
+def require_writable(path: Path) -> None:
+    """Raises BadInput where no picture could be written; leaves what is there."""
+    existed = path.exists()
+    try:
+        with path.open("ab"):
+            pass
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> BadInput:
+    return BadInput(f"--plot {path}", error.strerror or str(error), "give a file that can be written")
+
+
 def draw(found: Report, title: str, path: Path) -> None:
     """Write a PNG. Raises MissingExtra, and BadInput for a path that cannot be written."""
     require_matplotlib()
@@ -70,11 +86,11 @@ def draw(found: Report, title: str, path: Path) -> None:
     axes.axvline(1.0, color="black", linewidth=0.8)
     axes.set_yticks(range(len(categories)), categories)
     axes.invert_yaxis()
-    axes.set_xlabel("speed-up over tuned plain decoding in the same run, with 95 % intervals")
+    axes.set_xlabel("speed-up of decoding over tuned plain decoding in the same run, with 95 % intervals")
     axes.set_title(title, fontsize="small", loc="left", wrap=True)
     if arms:
         figure.legend(loc="outside lower right", ncols=len(arms), fontsize="small")
     try:
         figure.savefig(path, dpi=_DOTS_PER_INCH, format="png")
     except OSError as error:
-        raise BadInput(f"--plot {path}", error.strerror or str(error), "give a file that can be written") from error
+        raise _unwritable(path, error) from error

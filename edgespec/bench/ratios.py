@@ -10,11 +10,14 @@ ratio of total times. `speedup` is 1 / R. The interval is the bootstrap's (Efron
 category are drawn anew with all their repeats, since the repeats of a prompt are no independent samples; over several
 categories each is drawn for itself. A category with one prompt has no interval. Beside it stand the median and the
 quartiles of the pairs' own speed-ups, which a single stalled answer does not move. Pure; clock-free.
+
+The decode seconds leave out the reading of the prompt, which no arm can shorten. The total time ratio has it on both
+sides, so that it says what a user waits: its s is everything from asking to the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
@@ -47,6 +50,11 @@ class Pair:
         return self.seconds / self.plain.decode_seconds
 
     @property
+    def total_seconds(self) -> float:
+        """And what it took to read the prompt."""
+        return self.seconds + self.arm.total_seconds - self.arm.decode_seconds
+
+    @property
     def loops(self) -> bool:
         return self.arm.loops or self.plain.loops
 
@@ -63,7 +71,8 @@ class Interval:
 class Figures:
     """One arm over some pairs.
 
-    interval: of the time ratio; None where there is one prompt only. quartiles: 25 %, 50 % and 75 % of the pairs'
+    interval: of the time ratio; None where there is one prompt only. total_time_ratio, total_interval: the same with
+    the reading of the prompt. quartiles: 25 %, 50 % and 75 % of the pairs'
     speed-ups. acceptance: of the drafted tokens, None if none were. same_text: the share of pairs with equal token ids.
     first_token_seconds: the median; first_token_ratio: the median of the pairs' ratios to plain. plain_estimate: what
     the engine thought that plain decoding would have taken, over what plain answers took; None where it did not know.
@@ -76,6 +85,8 @@ class Figures:
     tokens_per_second: float
     time_ratio: float
     interval: Interval | None
+    total_time_ratio: float
+    total_interval: Interval | None
     quartiles: tuple[float, float, float]
     tokens_per_pass: float
     acceptance: float | None
@@ -100,6 +111,10 @@ class Overall:
     mean_interval: Interval | None
 
 
+# Of a pair, the seconds of the arm and of plain.
+SecondsOf = Callable[[Pair], tuple[float, float]]
+
+
 def pair_up(measured: Iterable[Measured], arm: str, plain: str) -> list[Pair]:
     """Turns that both answered, in the order of the plain answers. With `arm` plain: every answer with itself."""
     answers = list(measured)
@@ -117,9 +132,9 @@ def by_category(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
 
 def figures(pairs: Seq[Pair]) -> Figures:
     """Of pairs of one category or of several; there must be one at least."""
-    resampled = _resampled(by_category(pairs))
-    times = sum(times for times, _ in resampled.values()), sum(plain for _, plain in resampled.values())
-    varies = any(_n_prompts(group) > 1 for group in by_category(pairs).values())
+    groups = by_category(pairs)
+    decoding, whole = _summed(_resampled(groups, _decoding)), _summed(_resampled(groups, _whole))
+    varies = any(_n_prompts(group) > 1 for group in groups.values())
     arms = [pair.arm for pair in pairs]
     n_drafted = sum(one.n_drafted for one in arms)
     first, middle, third = np.percentile([1.0 / pair.ratio for pair in pairs], (25, 50, 75))
@@ -130,7 +145,9 @@ def figures(pairs: Seq[Pair]) -> Figures:
         n_tokens=n_tokens,
         tokens_per_second=n_tokens / sum(one.decode_seconds for one in arms),
         time_ratio=sum(pair.seconds for pair in pairs) / sum(pair.plain.decode_seconds for pair in pairs),
-        interval=_interval(np.divide(*times)) if varies else None,
+        interval=_interval(decoding) if varies else None,
+        total_time_ratio=sum(pair.total_seconds for pair in pairs) / sum(pair.plain.total_seconds for pair in pairs),
+        total_interval=_interval(whole) if varies else None,
         quartiles=(float(first), float(middle), float(third)),
         tokens_per_pass=n_tokens / max(1, sum(one.passes for one in arms)),
         acceptance=sum(one.n_accepted for one in arms) / n_drafted if n_drafted else None,
@@ -144,22 +161,38 @@ def figures(pairs: Seq[Pair]) -> Figures:
 def overall(pairs: Seq[Pair]) -> Overall:
     """Of all categories together; there must be one pair at least."""
     total, groups = figures(pairs), by_category(pairs)
-    means = np.mean([plain / times for times, plain in _resampled(groups).values()], axis=0)
+    means = np.mean([plain / times for times, plain in _resampled(groups, _decoding).values()], axis=0)
     speedups = [sum(p.plain.decode_seconds for p in g) / sum(p.seconds for p in g) for g in groups.values()]
     return Overall(total, sum(speedups) / len(speedups), _interval(means) if total.interval else None)
 
 
-def _resampled(groups: dict[str, list[Pair]]) -> dict[str, tuple[Floats, Floats]]:
+def _decoding(pair: Pair) -> tuple[float, float]:
+    """Seconds of the arm and of plain."""
+    return pair.seconds, pair.plain.decode_seconds
+
+
+def _whole(pair: Pair) -> tuple[float, float]:
+    return pair.total_seconds, pair.plain.total_seconds
+
+
+def _summed(resampled: dict[str, tuple[Floats, Floats]]) -> Floats:
+    """The time ratio of all categories together, for every resample."""
+    arms, plains = zip(*resampled.values(), strict=True)
+    return np.asarray(sum(arms) / sum(plains))
+
+
+def _resampled(groups: dict[str, list[Pair]], seconds_of: SecondsOf) -> dict[str, tuple[Floats, Floats]]:
     """For each category the (arm, plain) seconds of every resample of its prompts."""
-    return {category: _resample(category, pairs) for category, pairs in groups.items()}
+    return {category: _resample(category, pairs, seconds_of) for category, pairs in groups.items()}
 
 
-def _resample(category: str, pairs: Seq[Pair]) -> tuple[Floats, Floats]:
+def _resample(category: str, pairs: Seq[Pair], seconds_of: SecondsOf) -> tuple[Floats, Floats]:
     """Shapes [N_RESAMPLES]. The draws depend on the category's name and size only, so that figures can be repeated."""
     by_prompt: dict[str, tuple[float, float]] = {}
     for pair in pairs:
         arm, plain = by_prompt.get(pair.plain.prompt, (0.0, 0.0))
-        by_prompt[pair.plain.prompt] = arm + pair.seconds, plain + pair.plain.decode_seconds
+        arm_seconds, plain_seconds = seconds_of(pair)
+        by_prompt[pair.plain.prompt] = arm + arm_seconds, plain + plain_seconds
     sums = np.array(list(by_prompt.values()))
     draws = np.random.default_rng([_SEED, *category.encode()]).integers(len(sums), size=(N_RESAMPLES, len(sums)))
     drawn = sums[draws].sum(axis=1)

@@ -21,7 +21,9 @@ HEAD, ANSWERS = "run.json", "answers.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What must be the same for answers to be compared. prompts, model: fingerprints. sampling: as JSON."""
+    """What must be the same for answers to be compared. prompts, model, tuning, code: fingerprints. sampling: as JSON.
+    drafters: names of those that guess instead of the engine's own.
+    """
 
     model: str
     library: str
@@ -32,6 +34,9 @@ class Identity:
     max_tokens: int
     exact: bool
     sampling: str
+    tuning: str
+    code: str
+    drafters: tuple[str, ...] = ()
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), indent=1) + "\n"
@@ -41,7 +46,7 @@ class Identity:
         """Raises ValueError for any other text."""
         try:
             raw = json.loads(text)
-            return cls(**{**raw, "arms": tuple(raw["arms"])})
+            return cls(**{**raw, "arms": tuple(raw["arms"]), "drafters": tuple(raw["drafters"])})
         except (TypeError, KeyError) as error:
             raise ValueError(f"this is no measurement: {error!r}") from error
 
@@ -53,6 +58,7 @@ class Identity:
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One answer of one arm. digest: of its token ids. place: when among the arms of its turn it was asked.
+    decode_seconds: from the last prompt token but one to the end; total_seconds: from asking to the end.
     plain_seconds: what the engine thinks that plain decoding would have taken, 0 if it does not know.
     """
 
@@ -65,6 +71,7 @@ class Measured:
     n_tokens: int
     first_token_seconds: float
     decode_seconds: float
+    total_seconds: float
     passes: int
     n_drafted: int
     n_accepted: int
@@ -86,7 +93,8 @@ class Measured:
             raise ValueError(f"this is no answer: {error!r}") from error
         if not all(isinstance(getattr(read, one.name), _KINDS[str(one.type)]) for one in fields(cls)):
             raise ValueError("this is no answer: a value is of another kind")
-        if read.decode_seconds <= 0.0 or read.first_token_seconds <= 0.0 or read.n_tokens < 0 or read.passes < 0:
+        times = (read.first_token_seconds, read.decode_seconds, read.total_seconds)
+        if min(times) <= 0.0 or read.n_tokens < 0 or read.passes < 0:
             raise ValueError("this is no answer: a value cannot be")
         return read
 

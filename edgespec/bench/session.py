@@ -15,7 +15,7 @@ from edgespec.bench.asking import Asking
 from edgespec.bench.baseline import library_arm
 from edgespec.bench.journal import Journal
 from edgespec.bench.measure import Progress, left_out, measure
-from edgespec.bench.place import Place, load_now
+from edgespec.bench.place import Place, code_fingerprint, load_now
 from edgespec.bench.plan import Amount
 from edgespec.bench.prompts import Prompts, load_prompts
 from edgespec.bench.report import Report, report
@@ -24,17 +24,21 @@ from edgespec.engine import Engine, GenerateOptions
 from edgespec.errors import ContextOverflow
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard
+from edgespec.spec.ports import Drafter
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is asked for. drafts: names of choices; plain is measured in any case. `options.draft` means nothing."""
+    """What is asked for. drafts: names of choices; plain is measured in any case. `options.draft` means nothing.
+    drafters: what the engine was opened with to guess instead of its own, None for those.
+    """
 
     prompts: Path
     amount: Amount
     drafts: tuple[str, ...]
     options: GenerateOptions
     with_defaults: bool = False
+    drafters: tuple[Drafter, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,9 @@ def _identity(job: Job, engine: Engine, place: Place, arms: tuple[str, ...]) -> 
         max_tokens=job.options.max_tokens,
         exact=job.options.exact,
         sampling=json.dumps(asdict(job.options.sampling), sort_keys=True),
+        tuning=hashlib.sha256(engine.tuning.to_text().encode()).hexdigest()[:16] if engine.tuning else "untuned",
+        code=code_fingerprint(),
+        drafters=tuple(one.name for one in job.drafters or ()),
     )
 
 

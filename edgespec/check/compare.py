@@ -1,6 +1,8 @@
 """Asks an engine everything twice, with drafting and without, and judges the first token that differs.
 
 A difference is a tie of rounding or a bug by the rule of `edgespec.replay`; between exact answers there are no ties.
+What no replay gives again is undecided where threads or settings changed during the answers: each change brings other
+roundings, and the replay knows of none. So only an undisturbed machine can show a bug in fast answers.
 """
 
 from __future__ import annotations
@@ -9,14 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from edgespec.backend import machine
+from edgespec.bench.asking import Asking
 from edgespec.bench.prompts import Prompt
 from edgespec.engine import Answer, DraftChoice, Engine, GenerateOptions
+from edgespec.engine.choosing import cache_shape
 from edgespec.engine.sockets import Interruptible
 from edgespec.events import Completion, RoundReport
+from edgespec.library.memory import check_memory
 from edgespec.replay import Difference, Run, Verdict, explain, fresh_target
 from edgespec.spec.law import Law
-from edgespec.text.template import Message, load_template
-from edgespec.text.vocab import Segment
 
 # Answers during which threads or settings changed may have roundings that no replay knows of: they are made anew.
 _TRIES = 3
@@ -30,6 +34,7 @@ class Result(str, Enum):
     IDENTICAL = "identical"
     TIE = "tie"
     BUG = "bug"
+    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class Token:
 class Shown:
     """A first difference as people and programs read it. gap: between the two largest logits at the plain width.
 
-    rows: of the two deciding passes. replay: the one that proves a tie, "" for a bug. line: all of it in words.
+    rows: of the two deciding passes. replay: the one that proves a tie, "" without one. line: all of it in words.
     """
 
     position: int
@@ -72,33 +77,6 @@ class Comparison:
     difference: Shown | None
 
 
-class Asker:
-    """One engine with its model's own chat template; a model without one continues the text.
-
-    Every prompt is a conversation of its own, so nothing is cached between two.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        own, vocab = engine.header.chat_template, engine.vocab
-        self._engine = engine
-        self._template = load_template(None, own, vocab.bos_text, vocab.eos_text) if own else None
-
-    def tokens(self, text: str) -> list[int]:
-        encoder = self._engine.encoder
-        if self._template is None:
-            return encoder.encode([Segment(text, trusted=False)])
-        return encoder.encode(self._template.render_segments([Message("user", text)], True, encoder.specials))
-
-    def ask(self, prompt: list[int], options: GenerateOptions) -> tuple[Run, Completion]:
-        """Wait for the answer; its rounds are in the run. Raises the engine's errors. Ctrl-C stops the answer."""
-        rounds: list[RoundReport] = []
-        stops = self._template.stops if self._template else ()
-        options = replace(options, stop=(*options.stop, *stops))
-        answer = self._engine.submit(self._engine.new_sequence(), False, prompt, options, on_round=rounds.append)
-        completion = _wait(answer)
-        return Run(tuple(prompt), tuple(rounds), completion.token_ids), completion
-
-
 def _wait(answer: Answer) -> Completion:
     with answer:
         while not answer.wait(_POLL_SECONDS):
@@ -106,14 +84,32 @@ def _wait(answer: Answer) -> Completion:
         return answer.completion()
 
 
+def result_of(difference: Difference | None, disturbed: bool) -> Result:
+    """disturbed: there may be roundings that no replay knows of."""
+    if difference is None:
+        return Result.IDENTICAL
+    if difference.verdict is Verdict.TIE:
+        return Result.TIE
+    return Result.UNDECIDED if disturbed else Result.BUG
+
+
+def second_copy(engine: Engine) -> Interruptible:
+    """With the settings that answers are made with now. Raises NotEnoughMemory before it is loaded, and what loading
+    raises.
+    """
+    header, settings = engine.header, engine.settings
+    check_memory(header, settings.n_ctx, cache_shape(header, settings), machine.available_memory_bytes())
+    return fresh_target(header.path, settings)
+
+
 class Comparer:
     """A second copy of the model, for replays, is made by `fresh` when answers first differ, and closed at the end."""
 
     def __init__(self, engine: Engine, fresh: Callable[[], Interruptible] | None = None) -> None:
         self._engine = engine
-        self._asker = Asker(engine)
+        self._asking = Asking(engine, engine.card)
         self._spelled = {token: text for text, token in engine.vocab.special_tokens.items()}
-        self._make_fresh = fresh or (lambda: fresh_target(engine.header.path, engine.settings))
+        self._make_fresh = fresh or (lambda: second_copy(engine))
         self._fresh: Interruptible | None = None
         self._fresh_settings = engine.settings
 
@@ -125,28 +121,36 @@ class Comparer:
 
     def compare(self, prompt: Prompt, options: GenerateOptions) -> Comparison:
         """`options.draft` against no drafting. Raises the engine's errors, and what loading the second copy raises."""
-        tokens = self._asker.tokens(prompt.text)
+        tokens, options = self._asking.tokens(prompt), replace(options, stop=(*options.stop, *self._asking.stops))
         for _ in range(_TRIES):
             settings = self._engine.settings
-            plain, plain_end = self._asker.ask(tokens, replace(options, draft=DraftChoice.OFF, prediction=""))
-            drafted, drafted_end = self._asker.ask(tokens, options)
+            plain, plain_end = self.ask(tokens, replace(options, draft=DraftChoice.OFF, prediction=""))
+            drafted, drafted_end = self.ask(tokens, options)
             difference = self.judge(options, plain, drafted)
             notices = (*plain_end.notices, *drafted_end.notices)
             disturbed = settings != self._engine.settings or any(one.code == CORES_TAKEN for one in notices)
-            if options.exact or not disturbed or difference is None or difference.verdict is Verdict.TIE:
+            result = result_of(difference, disturbed and not options.exact)
+            if result is not Result.UNDECIDED:
                 break
         return Comparison(
             prompt.id,
             prompt.category,
-            Result(difference.verdict.value) if difference else Result.IDENTICAL,
+            result,
             len(tokens),
             len(plain.token_ids),
             plain_end.timings.passes,
             drafted_end.timings.passes,
             drafted_end.timings.draft_n,
             drafted_end.timings.draft_n_accepted,
-            self.shown(difference) if difference else None,
+            self.shown(difference, result) if difference else None,
         )
+
+    def ask(self, prompt: list[int], options: GenerateOptions) -> tuple[Run, Completion]:
+        """Wait for the answer; its rounds are in the run. Raises the engine's errors. Ctrl-C stops the answer."""
+        rounds: list[RoundReport] = []
+        answer = self._engine.submit(self._engine.new_sequence(), False, prompt, options, on_round=rounds.append)
+        completion = _wait(answer)
+        return Run(tuple(prompt), tuple(rounds), completion.token_ids), completion
 
     def judge(self, options: GenerateOptions, plain: Run, drafted: Run) -> Difference | None:
         """The first difference; where answers must be exact it is a bug whatever the replays say."""
@@ -167,7 +171,7 @@ class Comparer:
             self._fresh.close()
             self._fresh = None
 
-    def shown(self, found: Difference) -> Shown:
+    def shown(self, found: Difference, result: Result) -> Shown:
         return Shown(
             found.position,
             self._token(found.plain_token),
@@ -175,7 +179,7 @@ class Comparer:
             found.outcomes[0].gap if found.outcomes else None,
             (found.plain_width, found.drafted_width),
             found.reproduced_by.value if found.reproduced_by else "",
-            found.describe(self._piece),
+            result.value + found.describe(self._piece).removeprefix(found.verdict.value),
         )
 
     def _token(self, token: int | None) -> Token:

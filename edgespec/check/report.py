@@ -34,6 +34,7 @@ def to_fields(report: Report) -> dict[str, object]:
         "identical": report.count(Result.IDENTICAL),
         "ties": report.count(Result.TIE),
         "bugs": report.count(Result.BUG),
+        "undecided": report.count(Result.UNDECIDED),
         "differences": [_difference(one) for one in report.comparisons if one.difference],
         "skipped": list(report.skipped),
         "left": report.n_left,
@@ -50,12 +51,18 @@ def to_fields(report: Report) -> dict[str, object]:
 
 def to_lines(report: Report) -> list[str]:
     """One line for each difference, then the counts, then what weakens them."""
-    done = report.comparisons
+    done, n_undecided = report.comparisons, report.count(Result.UNDECIDED)
     lines = [f"prompt {one.id} ({one.category}): {one.difference.line}" for one in done if one.difference]
     lines.append(
         f"{_counted(len(done), 'prompt')}, {_mode(report)}: {report.count(Result.IDENTICAL)} identical, "
         f"{_counted(report.count(Result.TIE), 'tie')}, {_counted(report.count(Result.BUG), 'bug')}"
+        + (f", {n_undecided} undecided" if n_undecided else "")
     )
+    if n_undecided:
+        lines.append(
+            "undecided: threads or settings changed during these answers each time, most likely since others took the "
+            "cores, so no replay can tell a tie from a bug; check again on an idle machine, or with --threads 1"
+        )
     drafted = [one for one in done if one.n_drafted]
     if drafted:
         n_drafted, n_accepted = (sum(getattr(one, name) for one in drafted) for name in ("n_drafted", "n_accepted"))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from edgespec.bench.measure import Progress
     from edgespec.bench.session import Job, Outcome
     from edgespec.cli.screen import Screen
-    from edgespec.spec.ports import Drafter
 
 # What a table may take where nobody looks at a terminal, so that its rows stay whole in a pipe.
 _PIPE_COLUMNS = 200
@@ -37,7 +36,7 @@ _BASELINE_HELP = "One more row: llama-cpp-python's own Llama with its defaults, 
 
 
 @click.command(short_help="Measure answers with drafts against plain decoding.")
-@click.argument("model", required=False)
+@click.argument("model", required=False, envvar="EDGESPEC_MODEL")
 @click.option(
     "--prompts", required=True, type=click.Path(path_type=Path), metavar="FILE", help="JSON lines of prompts."
 )
@@ -79,9 +78,10 @@ def bench(
 ) -> None:
     """Ask every prompt with each choice of drafts, interleaved, and compare the times with those of plain decoding.
 
-    Each line of FILE is an object with 'category' and 'turns' (the first is asked) or 'prompt'. Speed-ups come with
-    the 95 % interval of the paired time ratio; below 1 is faster than plain. Ctrl-C shows what there is so far; the
-    same command with --out goes on later.
+    Each line of FILE is an object with 'category' and 'turns' (the first is asked) or 'prompt'. Speed-ups are of
+    decoding and come with the 95 % interval of the paired time ratio; below 1 is faster than plain. 'total' is the
+    ratio of the whole times, the reading of the prompt included. Ctrl-C shows what there is so far; the same command
+    with --out goes on later.
 
     \b
       edgespec bench --prompts questions.jsonl --out run1
@@ -96,9 +96,10 @@ def bench(
     from edgespec.spec.law import SamplingSettings
 
     if plot is not None:
-        from edgespec.bench.plot import require_matplotlib
+        from edgespec.bench.plot import require_matplotlib, require_writable
 
         require_matplotlib()  # said now, not after an hour
+        require_writable(plot)
     names = tuple(choice.value for choice in draft_choices([name.strip() for name in drafts.split(",")]))
     sampling = SamplingSettings(temperature=temperature, top_p=top_p, seed=seed)
     amount, options = Amount(per_category, repeat, min_tokens), GenerateOptions(sampling, max_tokens, exact=exact)
@@ -121,9 +122,7 @@ def measured(
     out: Path,
     screen: Screen,
     journal: Journal | None,
-    drafters: tuple[Drafter, ...] | None = None,
 ) -> Outcome:
-    """`drafters`: what guesses instead of the engine's own."""
     from edgespec.backend.llama.native import library_fingerprint
     from edgespec.bench.place import load_now, place
     from edgespec.bench.prompts import load_prompts
@@ -133,7 +132,7 @@ def measured(
 
     load_prompts(job.prompts)  # a file that cannot be used is said before a model is fetched
     found, load_at_start = find_model(model, flags, screen), load_now()
-    extras = Extras(drafters=drafters, journal=journal.note if journal else None)
+    extras = Extras(drafters=job.drafters, journal=journal.note if journal else None)
     with load_model(found, flags, screen, extras).engine as engine, _bar(screen) as on_turn:
         where = place(found.name, library_fingerprint(), engine.settings, load_at_start)
         return run(job, engine, found.card, where, out, screen.notice, on_turn, journal)
@@ -175,8 +174,8 @@ def show_outcome(outcome: Outcome, screen: Screen, as_json: bool) -> None:
     """Raises EngineFailure when nothing was measured."""
     from rich.console import Console
 
+    from edgespec.bench.report import FOOTNOTE, as_table, ledger_lines
     from edgespec.bench.report import as_json as report_as_json
-    from edgespec.bench.report import as_table, ledger_lines
     from edgespec.cli.screen import emit
 
     found, where = outcome.report, outcome.place
@@ -192,6 +191,6 @@ def show_outcome(outcome: Outcome, screen: Screen, as_json: bool) -> None:
     else:
         console = Console() if sys.stdout.isatty() else Console(width=_PIPE_COLUMNS)
         console.print(as_table(found))
-        for line in [*ledger_lines(found), f"{where.line()}; load at the end {outcome.load_at_end:.1f}"]:
+        for line in [FOOTNOTE, *ledger_lines(found), f"{where.line()}; load at the end {outcome.load_at_end:.1f}"]:
             console.print(line, soft_wrap=True, highlight=False, markup=False)
     screen.dim(f"figures of every answer: {outcome.folder}; the same command with --out goes on from there")

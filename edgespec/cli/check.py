@@ -58,6 +58,7 @@ def check(
 
     At a first difference both tokens are shown, and how close they were. It is a tie if a fresh replay gives both of
     them again by nothing but the widths of its passes, else it is a bug, as is every difference with --exact.
+    Where other programs took the cores meanwhile, a difference that no replay explains is called undecided.
     Exit code 1 says that there was a bug. Without --prompts a few built-in ones are asked. '--draft auto' drafts where
     that pays, '--draft lookup' wherever the text repeats itself.
     """

@@ -32,10 +32,13 @@ if TYPE_CHECKING:
 
 # Counters of the cores move in steps of 10 ms; shorter windows say little.
 WINDOW_SECONDS = 0.5
+# Tokens of context to look at prices for, if none are given and nothing is asked.
+USUAL_CONTEXT = 256
 # Long enough to see a text repeat itself, unless --max-tokens says otherwise.
 ASKED_TOKENS = 128
 # Commands that draft, whose own settings may switch it off.
 _DRAFTING = ("chat", "run")
+_CONTEXT_HELP = f"Settings and prices for texts of so many tokens.  [default: {USUAL_CONTEXT}, or those of --ask]"
 _FROM = {
     ParameterSource.COMMANDLINE: "--draft",
     ParameterSource.ENVIRONMENT: "the environment (EDGESPEC_DRAFT or EDGESPEC_DOCTOR_DRAFT)",
@@ -45,7 +48,7 @@ _FROM = {
 
 @click.command(short_help="Say what is used, why, and what keeps it from drafting more.")
 @click.argument("model", required=False, envvar="EDGESPEC_MODEL")
-@click.option("--context", type=click.IntRange(1), default=256, show_default=True, help="Tokens to look at prices for.")
+@click.option("--context", type=click.IntRange(1), help=_CONTEXT_HELP)
 @click.option("--ask", metavar="PROMPT", help="Make one answer, and count why its rounds were drafted or not.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
 @answer_options(temperature=0.0, top_p=1.0)
@@ -54,7 +57,7 @@ _FROM = {
 def doctor(
     ctx: click.Context,
     model: str | None,
-    context: int,
+    context: int | None,
     ask: str | None,
     as_json: bool,
     answer_flags: AnswerFlags,
@@ -71,13 +74,13 @@ def doctor(
     from edgespec.doctor.report import to_fields, to_lines
 
     options = generate_options(answer_flags)
-    wishes = _wishes(ctx, options, context)
+    wishes = _wishes(ctx, options, context or USUAL_CONTEXT)
     screen = Screen(choose_look(None))
     found = find_model(model, model_flags, screen)
     facts = at_rest(found.name, found.path, engine_options(model_flags), wishes, _core_use())
     if ask is not None:
         options = options if answer_flags.max_tokens else replace(options, max_tokens=ASKED_TOKENS)
-        facts = _ask(ctx, facts, found, checked_argument(ask, "--ask"), options, model_flags, screen)
+        facts = _ask(ctx, facts, found, checked_argument(ask, "--ask"), options, model_flags, screen, context)
     causes = findings(facts)
     emit(json.dumps(to_fields(facts, causes)) + "\n" if as_json else "\n".join(to_lines(facts, causes)) + "\n")
 
@@ -120,11 +123,16 @@ def _ask(
     options: GenerateOptions,
     flags: ModelFlags,
     screen: Screen,
+    context: int | None,
 ) -> Facts:
-    """One answer, of which nothing is printed. Raises the engine's errors."""
+    """One answer, of which nothing is printed; without a `context` the facts are those for its own length. Raises the
+    engine's errors.
+    """
     from edgespec.cli.follow import wait_for
     from edgespec.cli.opening import load_model
-    from edgespec.doctor.gather import OpenedFacts, with_answer
+    from edgespec.doctor.gather import with_answer
+    from edgespec.doctor.measured import OpenedFacts
+    from edgespec.engine.arrangement import USUAL_ANSWER
     from edgespec.events import Finish
 
     with load_model(found, flags, screen).engine as engine:
@@ -135,7 +143,8 @@ def _ask(
         completion = wait_for(answer, screen)
         if completion.finish is Finish.CANCELLED:
             ctx.exit(INTERRUPTED)
-        width_class = completion.timings.width_class
-        explained = engine.explain(facts.wishes.context, options.draft, width_class)
-        opened = OpenedFacts(engine.settings, tuple(engine.notices), engine.tuning, explained)
-    return with_answer(facts, completion, opened)
+        # What the engine chose its settings for.
+        length = context or completion.usage.prompt_tokens + min(options.max_tokens, USUAL_ANSWER)
+        explained = engine.explain(length, options.draft, completion.timings.width_class)
+        opened = OpenedFacts(engine.settings, tuple(engine.notices), engine.tuning, explained, engine.pace)
+    return with_answer(replace(facts, wishes=replace(facts.wishes, context=length)), completion, opened)

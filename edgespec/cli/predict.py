@@ -41,7 +41,7 @@ class Question:
 
 
 @click.command(short_help="Say what drafting would give, from measured costs.")
-@click.argument("model", required=False)
+@click.argument("model", required=False, envvar="EDGESPEC_MODEL")
 @click.option("--acceptance", type=click.FloatRange(0.0, 1.0), metavar="A", help="How often a drafted token is right.")
 @click.option("--width", type=click.IntRange(2), metavar="N", help=_WIDTH_HELP)
 @click.option("--context", type=click.IntRange(0), default=256, show_default=True, help="Tokens in the context.")
@@ -81,9 +81,17 @@ def predict(
     from edgespec.cli.screen import emit
 
     if as_json:
-        emit(json.dumps({**_fields(found, question), **(_grid_fields(table, question) if with_table else {})}) + "\n")
+        emit(
+            json.dumps({**_fields(table, found, question), **(_grid_fields(table, question) if with_table else {})})
+            + "\n"
+        )
         return
     _print(name, table, question, found, with_table)
+
+
+def priced_width(table: CostTable, width: int) -> int:
+    """The measured width whose cost stands for passes of `width` rows: itself or the next one above."""
+    return next(measured for measured in table.widths if measured >= width)
 
 
 def answer(table: CostTable, question: Question) -> Forecast | None:
@@ -108,16 +116,23 @@ def _stored(model: str | None, flags: ModelFlags, context: int) -> tuple[str, Co
     """The tuning of a model that is on this machine, for texts of so many tokens. Raises NotMeasured."""
     from edgespec.backend.llama.native import library_fingerprint
     from edgespec.cli.options import engine_options
-    from edgespec.engine.choosing import forced_by
-    from edgespec.tune.store import stored_tuning, tuning_records
+    from edgespec.engine.choosing import known_tuning
+    from edgespec.tune.store import tuning_records
 
     options = engine_options(flags)
     found = _installed(model)
-    tuning = stored_tuning(found.path, library_fingerprint(), forced_by(options), tuning_records())
+    tuning = known_tuning(found.path, library_fingerprint(), options, tuning_records())
     if tuning is None:
-        remedy = f"run 'edgespec tune{f' {model}' if model else ''}'"
-        raise NotMeasured(f"what passes of {found.name} cost", "it was not measured on this machine yet", remedy)
+        why = "it was not measured on this machine yet"
+        raise NotMeasured(f"what passes of {found.name} cost", why, f"run '{_tune_command(model, flags)}'")
     return found.name, tuning.for_length(context).table
+
+
+def _tune_command(model: str | None, flags: ModelFlags) -> str:
+    """With the flags that make it another measurement."""
+    numbers = (("--threads", flags.threads), ("--gpu-layers", flags.gpu_layers))
+    given = [f"{name} {value}" for name, value in numbers if value is not None]
+    return " ".join(["edgespec tune", *([model] if model else []), *given])
 
 
 def _installed(model: str | None) -> ResolvedModel:
@@ -146,7 +161,7 @@ def _from_file(path: Path, context: int) -> tuple[str, CostTable]:
         choices = raw.get("choices") or [{"up_to": math.inf, "curves": {"0": raw["curve"]}}]
         choice = next((one for one in choices if context <= one["up_to"]), choices[-1])
         return str(raw.get("model", path.name)), _read_table(choice["curves"], bool(raw.get("partial", False)))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         why = f"it holds no curve ({error!r})"
         raise BadInput(f"--curve {path}", why, "give what 'edgespec tune --json' wrote") from error
 
@@ -164,11 +179,12 @@ def _read_table(curves: dict[str, dict[str, float]], is_partial: bool) -> CostTa
 # -- for programs -----------------------------------------------------------------------------------------------------
 
 
-def _fields(found: Forecast | None, question: Question) -> dict[str, object]:
-    """An acceptance that even a perfect drafter misses is null."""
+def _fields(table: CostTable, found: Forecast | None, question: Question) -> dict[str, object]:
+    """An acceptance that even a perfect drafter misses is null. priced_rows: the measured width whose cost is taken."""
     if found is None or question.width is None:
         return {}
     return {
+        "priced_rows": priced_width(table, question.width),
         "tokens_per_pass": found.tokens_per_pass,
         "speedup": found.speedup,
         "break_even_acceptance": _finite(found.break_even_acceptance),
@@ -226,9 +242,12 @@ def _print(name: str, table: CostTable, question: Question, found: Forecast | No
 def _heading(name: str, table: CostTable, question: Question) -> str:
     steps, width = table.steps(question.context), question.width or 1
     drafting = f" and {1e3 * question.draft_seconds:.1f} ms of drafting" if question.draft_seconds else ""
+    priced = priced_width(table, width)
+    stands_for = "" if priced == width else f" (not measured: as long as one of {priced} rows)"
     return (
         f"{name}: {width - 1} drafted tokens, each right with chance {question.acceptance:.2f} if those before it are; "
-        f"a pass of {width} rows takes {1e3 * steps[width]:.1f} ms{drafting}, of one row {1e3 * steps[1]:.1f} ms "
+        f"a pass of {width} rows takes {1e3 * steps[width]:.1f} ms{stands_for}{drafting}, "
+        f"of one row {1e3 * steps[1]:.1f} ms "
         f"(at {question.context} tokens of context)"
     )
 

@@ -22,6 +22,7 @@ def stats_line(completion: Completion, max_tokens: int) -> str:
         f"{_per_pass(completion.usage.completion_tokens, timings.passes):.2f} tokens per pass",
         *([timings.drafter] if timings.drafter else []),
         *_exact_parts(timings),
+        *_crowd_parts(completion),
         f"seed {timings.seed}",
         _speedup(timings),
     ]
@@ -103,6 +104,12 @@ def _exact_parts(timings: Timings) -> list[str]:
     if not timings.exact:
         return []
     return [f"exact: widths {_ranges(timings.width_class)}, {timings.padded_rows} rows padded"]
+
+
+def _crowd_parts(completion: Completion) -> list[str]:
+    """The engine says so once per answer that ran with fewer threads."""
+    taken = any(one.code == "cores-taken" for one in completion.notices)
+    return ["fewer threads: cores taken by others"] if taken else []
 
 
 def _ranges(widths: Sequence[int]) -> str:

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from edgespec.tune.store import Forced
     from edgespec.tune.tuning import Tuning
 
-# What a table may take where nobody looks at a terminal, so that lines in a pipe stay whole.
+# Of tables where nobody looks at a terminal, so that lines in a pipe stay whole.
 PIPE_COLUMNS = 200
+STOPPED = "Stopped. What was measured undisturbed is kept, and the same command goes on from there."
+STOPPED_TOO_SOON = "Stopped. Nothing was measured that could be kept."
 KV_TYPES = ("f16", "q8_0", "q4_0")
 
 
@@ -43,6 +45,7 @@ class Found:
     """What a tuning brought, and what was said about it. stored: the file it is kept in, "" if it is not."""
 
     model: str
+    forced: Forced
     tuning: Tuning
     notices: tuple[Notice, ...]
     stored: str
@@ -69,8 +72,12 @@ def tune(
 ) -> None:
     """Measure which settings run MODEL fastest on this machine, and what passes of each width cost with them.
 
-    Each setting is tried in a process of its own. The result is kept, and every later start with this model uses it.
-    Measure while the machine is otherwise idle. After Ctrl-C the next 'edgespec tune' goes on where this one stopped.
+    Each setting is tried in a process of its own. The result is kept, only for programs that open the engine with the
+    same wishes: the same --threads and --gpu-layers, or none. No extra buffers can be asked for in Python alone,
+    and a --kv-type nowhere: it shows what there is to gain.
+
+    Measure while the machine is otherwise idle: what is measured beside busy programs is shown and not kept. After
+    Ctrl-C the same command goes on from what was kept.
     """
     forced = _forced(threads, no_extra_buffers, gpu_layers, kv_type)
     if not 1.0 <= cap < math.inf:
@@ -99,7 +106,7 @@ def _measure(model: str | None, forced: Forced, cap: float, offline: bool, scree
     resolved = ensure_model(model, offline=offline, console=screen.console)
 
     from edgespec.backend.llama.native import library_fingerprint
-    from edgespec.tune.store import stored_tuning, tuning_records
+    from edgespec.tune.store import stored_sheet, stored_tuning, tuning_records
     from edgespec.tune.tuner import tune as measure
 
     library = library_fingerprint()
@@ -108,14 +115,15 @@ def _measure(model: str | None, forced: Forced, cap: float, offline: bool, scree
         with _bar(screen.console, resolved.name) as on_progress:
             tuning = measure(resolved.path, library, forced, on_progress, lambda: False, cap, notices.append)
     except KeyboardInterrupt:
-        screen.dim("Stopped. What was measured is kept, and 'edgespec tune' goes on from there.")
+        sheet = stored_sheet(resolved.path, library, forced, tuning_records())
+        screen.dim(STOPPED if sheet.contexts else STOPPED_TOO_SOON)
         raise
     if tuning is None:
         why = notices[-1].message if notices else "it was stopped"
         raise EngineFailure(f"cannot tune {resolved.name}", why, "give it more time with --cap")
     records = tuning_records()
     kept = stored_tuning(resolved.path, library, forced, records) == tuning
-    return Found(resolved.name, tuning, tuple(notices), str(records.path) if kept else "")
+    return Found(resolved.name, forced, tuning, tuple(notices), str(records.path) if kept else "")
 
 
 @contextmanager
@@ -239,15 +247,18 @@ def _columns(first: str, *others: str) -> Table:
 
 
 def _closing(found: Found) -> Iterator[str]:
+    from edgespec.tune.words import users
+
     tuning = found.tuning
     if tuning.plain_speedup_over_defaults:
         yield f"One token at a time, {tuning.plain_speedup_over_defaults:.2f} times as fast as the library's defaults."
     if tuning.width_class:
         yield f"--exact keeps to passes of {', '.join(map(str, tuning.width_class))} rows."
     if tuning.is_partial:
-        yield "The time cap cut it short: only measured widths are drafted at. 'edgespec tune' again goes on from here."
+        again = "goes on from here" if found.stored else "begins anew"
+        yield f"The time cap cut it short: only measured widths are drafted at. The same command {again}."
     if found.stored:
-        yield f"Kept in {found.stored}."
+        yield f"Kept in {found.stored}. {users(found.forced)}"
 
 
 # -- as JSON ----------------------------------------------------------------------------------------------------

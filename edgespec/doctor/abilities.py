@@ -93,27 +93,43 @@ def windowed_exact(facts: Facts) -> Finding | None:
 
 
 def narrow_class(facts: Facts) -> Finding | None:
-    widths = facts.width_class
-    if not facts.wishes.exact or widths is None or max(widths, default=1) >= 1 + USUAL_DRAFT:
+    """Tuning keeps exact answers to the class that costs least, which may be one row: a price, not a lack of widths."""
+    found, model = facts.width_class, facts.model
+    if not facts.wishes.exact or found is None or max(found.widths) >= 1 + USUAL_DRAFT:
         return None
-    widest = max(widths, default=1)
+    if not model.can_rollback or windowed_exact(facts):  # that is why, then
+        return None
+    widest = max(found.widths)
+    why = next((one.message for one in (facts.asked.notices if facts.asked else ()) if one.code == "no-probe"), "")
+    if found.is_cheapest:
+        why = "exact answers keep to the class of pass widths that costs them least, and that is a narrow one"
+    said = f"widths {', '.join(map(str, found.widths))}: at most {widest - 1} drafted tokens in a pass"
+    if found.widths == (1,) and found.pair_ratio is not None:
+        said = (
+            "passes of 1 row, without drafts; in any other class each round takes 2 rows or more, and 2 rows take "
+            f"{found.pair_ratio:.2f} times as long as 1"
+        )
     return Finding(
         "narrow-class",
-        "few pass widths give the same bits, and exact answers must stay inside such a class",
-        f"widths {', '.join(map(str, widths)) or 'none'}: at most {widest - 1} drafted tokens in a pass",
-        "do without --exact, or run 'edgespec tune', which looks for settings with a wider class",
+        why or "few pass widths give the same bits, and exact answers must stay inside such a class",
+        said,
+        "leave out --exact to draft: with it not even a predicted text is drafted"
+        if widest == 1
+        else "leave out --exact to draft more",
         widest == 1,
     )
 
 
 def settings_died(facts: Facts) -> Finding | None:
-    """In the trial at the start, or in tuning, which then had to choose without extra buffers."""
+    """In the trial at the start, or in tuning, where these settings died with extra buffers. Where they did not die
+    they were slower, which is nothing to mend.
+    """
     used = facts.settings.settings
     notice = next((one.message for one in facts.settings.notices if one.code == "settings-died"), "")
-    if not notice and (used.extra_buffers or not facts.settings.died):
+    if not notice and not facts.settings.twin_died:
         return None
     layers = f"{used.n_gpu_layers} layers on the GPU" if used.n_gpu_layers >= 0 else "all layers on the GPU"
-    died = "; ".join(facts.settings.died) or "a trial in a child process died"
+    died = facts.settings.twin_died or "a trial in a child process died"
     return Finding(
         "settings-died",
         notice or "this build of llama.cpp crashes with faster settings, so edgespec goes on without",

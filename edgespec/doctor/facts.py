@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from edgespec.backend.settings import LlamaSettings
+from edgespec.engine.pace import PaceStatus
 from edgespec.events import Notice
 from edgespec.spec.policy import Reason
 from edgespec.spec.predict import BreakEven, tokens_per_pass
@@ -59,11 +60,29 @@ class Origin(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class SettingsFacts:
-    """measured_on, n_tried, speedup: of the tuning, "" and 0 without one. forced: the flags that leave no choice.
+class Speedup:
+    """Plain passes of the settings against the library's defaults, both measured at so many tokens of context."""
 
-    died: why candidates of the tuning could not be used. cut_short: its time cap left something untried. notices: what
-    was given up on the way to these settings.
+    factor: float
+    context: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceFacts:
+    """Settings for texts of up to so many tokens, prompt and answer; None: for all longer ones."""
+
+    up_to: int | None
+    settings: LlamaSettings
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFacts:
+    """settings: those for a text of the context that was asked about. choices: what the engine chooses among by length.
+
+    measured_on, n_tried: of the tuning, "" and 0 without one; speedup: None if not both sides were measured. forced:
+    the flags that leave no choice. died: why candidates of the tuning could not be used; twin_died: why these settings
+    could not be used with extra buffers, "" if they could or were not tried. cut_short: the tuning's time cap left
+    something untried. notices: what was given up on the way to these settings.
     """
 
     settings: LlamaSettings
@@ -71,10 +90,17 @@ class SettingsFacts:
     forced: tuple[str, ...] = ()
     measured_on: str = ""
     n_tried: int = 0
-    speedup: float = 0.0
+    speedup: Speedup | None = None
     died: tuple[str, ...] = ()
+    twin_died: str = ""
     cut_short: bool = False
     notices: tuple[Notice, ...] = ()
+    choices: tuple[ChoiceFacts, ...] = ()
+
+    @property
+    def measured_at(self) -> str:
+        """Day and minute, for people."""
+        return self.measured_on[:16].replace("T", " ")
 
     @property
     def windowed(self) -> bool:
@@ -84,7 +110,8 @@ class SettingsFacts:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Measured seconds of a pass by rows, at so many tokens of context; for an exact answer only its class of widths.
+    """Measured seconds of a pass by rows, at so many tokens of context; for an exact answer only its class of widths,
+    where that is known.
 
     break_even: for each width but the first, which is what a plain round takes.
     """
@@ -152,7 +179,7 @@ class Wishes:
 @dataclass(frozen=True, slots=True)
 class AskedFacts:
     """One answer made for the diagnosis. rounds: how often each reason decided, most frequent first; () when the
-    engine's policy does not tell.
+    engine's policy does not tell. settings: what it ran with, None if unknown.
     """
 
     n_prompt: int
@@ -162,6 +189,7 @@ class AskedFacts:
     tokens_per_second: float
     rounds: tuple[tuple[Reason, int], ...]
     notices: tuple[Notice, ...]
+    settings: LlamaSettings | None = None
 
     @property
     def n_rounds(self) -> int:
@@ -180,9 +208,21 @@ class LedgerFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassFacts:
+    """The widths that exact answers keep to. is_cheapest: tuning chose them, as the class that costs least; else they
+    are the class with the most widths. pair_ratio: a pass of two rows over one of one row, None if not measured.
+    """
+
+    widths: tuple[int, ...]
+    is_cheapest: bool
+    pair_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """width_class: of exact answers, None where it is not known. curve: None without a tuning. load: time of a plain
-    pass now over its time in the table, None before anything ran.
+    pass now over its time in the table, None before anything ran. pace: of the engine's threads, None where they never
+    change or nothing ran.
     """
 
     model: ModelFacts
@@ -191,7 +231,8 @@ class Facts:
     wishes: Wishes
     drafters: tuple[DrafterFacts, ...]
     curve: Curve | None = None
-    width_class: tuple[int, ...] | None = None
+    width_class: ClassFacts | None = None
     load: float | None = None
     ledger: LedgerFacts | None = None
     asked: AskedFacts | None = None
+    pace: PaceStatus | None = None

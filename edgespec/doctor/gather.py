@@ -6,7 +6,7 @@ Loads no model. Heavy imports start here.
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,30 +15,27 @@ from edgespec.backend.cores import CoreUse
 from edgespec.backend.settings import LlamaSettings
 from edgespec.doctor.facts import (
     AskedFacts,
-    Curve,
+    ClassFacts,
     DrafterFacts,
     Facts,
     Gpu,
     LedgerFacts,
     MachineFacts,
     ModelFacts,
-    Origin,
-    SettingsFacts,
     Wishes,
 )
+from edgespec.doctor.measured import OpenedFacts, class_of, curve_of, live_curve, settings_facts, settings_for
 from edgespec.engine import EngineOptions
 from edgespec.engine.choosing import chosen_settings, known_tuning, tuned_as
 from edgespec.engine.opening import require_language_model
 from edgespec.events import Completion, Notice
 from edgespec.library.header import GgufHeader, read_header
-from edgespec.spec.cost import CostTable
 from edgespec.spec.policy import Explanation
-from edgespec.spec.predict import break_even_table
 from edgespec.tune.decide import PRIOR_ACCEPTANCE
 from edgespec.tune.store import tuning_records
-from edgespec.tune.tuning import Tuned, Tuning
-from edgespec.tune.words import in_words
 
+# Exact answers are plain where rejected guesses would leave traces.
+_PLAIN_ONLY = ClassFacts((1,), is_cheapest=False)
 # A predicted text is worth giving when the answer mostly repeats it.
 PREDICTED_ACCEPTANCE = 0.9
 # Keys of a header under which models state the size of a running state.
@@ -60,27 +57,51 @@ def at_rest(name: str, path: Path, options: EngineOptions, wishes: Wishes, use: 
     library, has_gpu = library_fingerprint(), supports_gpu()
     tuning = known_tuning(path, library, options, tuning_records())
     notices: list[Notice] = []
-    settings = chosen_settings(header, options, library, has_gpu, tuning, notices.append)
-    tuned = tuned_as(settings, tuning)
+    start = chosen_settings(header, options, library, has_gpu, tuning, notices.append)
+    settings = settings_for(start, tuning, wishes.context)
+    tuned, model = tuned_as(settings, tuning), model_facts(name, header)
+    widths = class_of(tuning.width_class if tuning else (), tuning, tuned, wishes.context)
+    if not model.can_rollback or (model.sliding_window and not settings.swa_full):
+        widths = _PLAIN_ONLY
     return Facts(
-        model=model_facts(name, header),
+        model=model,
         machine=machine_facts(library, gpu_of(settings, has_gpu, library_files()), use),
-        settings=settings_facts(settings, tuning, forced_flags(options), notices),
+        settings=settings_facts(settings, tuning, forced_flags(options), notices, wishes.context),
         wishes=wishes,
         drafters=possible_drafters(wishes),
-        curve=curve_of(tuning, tuned, wishes) if tuning and tuned else None,
-        width_class=tuning.width_class or None if tuning else None,
+        curve=curve_of(tuned, wishes, widths) if tuned else None,
+        width_class=widths,
     )
 
 
 def with_answer(facts: Facts, completion: Completion, opened: OpenedFacts) -> Facts:
     """The same after an answer of an engine: what it really runs with, and what its policy says."""
-    timings = completion.timings
-    explained = opened.explanation
+    explained, wishes, tuning = opened.explanation, facts.wishes, opened.tuning
+    settings = settings_for(opened.settings, tuning, wishes.context)
+    widths = facts.width_class
+    if wishes.exact:
+        widths = class_of(completion.timings.width_class, tuning, tuned_as(settings, tuning), wishes.context)
+    return replace(
+        facts,
+        model=replace(facts.model, can_rollback=not any(one.code == "no-rollback" for one in opened.notices)),
+        settings=settings_facts(settings, tuning, facts.settings.forced, opened.notices, wishes.context),
+        curve=live_curve(settings, opened, wishes, widths),
+        width_class=widths,
+        asked=asked_facts(completion, opened),
+        pace=opened.pace,
+        load=explained.load if explained else None,
+        ledger=LedgerFacts(explained.lost_seconds, explained.headroom_seconds) if explained else None,
+        drafters=observed_drafters(facts.drafters, explained),
+    )
+
+
+# -- parts ----------------------------------------------------------------------------------------------------------
+
+
+def asked_facts(completion: Completion, opened: OpenedFacts) -> AskedFacts:
+    timings, explained = completion.timings, opened.explanation
     rounds = sorted(explained.rounds.items(), key=lambda item: -item[1]) if explained else []
-    settings = settings_facts(opened.settings, opened.tuning, facts.settings.forced, opened.notices)
-    can_rollback = not any(one.code == "no-rollback" for one in opened.notices)
-    asked = AskedFacts(
+    return AskedFacts(
         n_prompt=completion.usage.prompt_tokens,
         n_output=completion.usage.completion_tokens,
         n_drafted=timings.draft_n,
@@ -88,31 +109,8 @@ def with_answer(facts: Facts, completion: Completion, opened: OpenedFacts) -> Fa
         tokens_per_second=timings.tokens_per_second,
         rounds=tuple(rounds),
         notices=completion.notices,
+        settings=opened.settings,
     )
-    return replace(
-        facts,
-        model=replace(facts.model, can_rollback=can_rollback),
-        settings=settings,
-        curve=live_curve(facts.wishes, opened),
-        width_class=timings.width_class if facts.wishes.exact else facts.width_class,
-        asked=asked,
-        load=explained.load if explained else None,
-        ledger=LedgerFacts(explained.lost_seconds, explained.headroom_seconds) if explained else None,
-        drafters=observed_drafters(facts.drafters, explained),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedFacts:
-    """What an engine says of itself. tuning and explanation: None while nothing is measured."""
-
-    settings: LlamaSettings
-    notices: tuple[Notice, ...]
-    tuning: Tuning | None
-    explanation: Explanation | None
-
-
-# -- parts ----------------------------------------------------------------------------------------------------------
 
 
 def model_facts(name: str, header: GgufHeader) -> ModelFacts:
@@ -132,25 +130,6 @@ def model_facts(name: str, header: GgufHeader) -> ModelFacts:
 def has_running_state(header: GgufHeader) -> bool:
     """Recurrent and hybrid models state the size of what they carry along."""
     return any(part in f".{key.partition('.')[2]}" for key in header.values for part in _STATE_KEYS)
-
-
-def settings_facts(
-    settings: LlamaSettings, tuning: Tuning | None, forced: Seq[str], notices: Seq[Notice]
-) -> SettingsFacts:
-    untuned = Origin.FORCED if forced else Origin.PROBED
-    bare = SettingsFacts(settings, untuned, tuple(forced), notices=tuple(notices))
-    if tuning is None:
-        return bare
-    died = [one for one in tuning.candidates if one.fate.startswith("died")]
-    return replace(
-        bare,
-        origin=untuned if tuned_as(settings, tuning) is None else Origin.TUNED,
-        measured_on=tuning.measured_on,
-        n_tried=len(tuning.candidates),
-        speedup=tuning.plain_speedup_over_defaults,
-        died=tuple(f"{in_words(one.settings)} {one.fate}" for one in died),
-        cut_short=tuning.is_partial,
-    )
 
 
 def forced_flags(options: EngineOptions) -> list[str]:
@@ -199,28 +178,3 @@ def observed_drafters(drafters: Seq[DrafterFacts], explained: Explanation | None
         for one in drafters
     ]
     return tuple(one if one.is_observed else old for one, old in zip(known, drafters, strict=True))
-
-
-def curve_of(tuning: Tuning, tuned: Tuned, wishes: Wishes) -> Curve:
-    width_class = tuning.width_class if wishes.exact else ()
-    return curve_at(tuned.table, wishes.context, width_class)
-
-
-def live_curve(wishes: Wishes, opened: OpenedFacts) -> Curve | None:
-    """With what rounds have taught about the prices; the table's own are those of a quiet machine."""
-    tuned = tuned_as(opened.settings, opened.tuning)
-    if opened.tuning is None or tuned is None:
-        return None
-    curve = curve_of(opened.tuning, tuned, wishes)
-    return curve if opened.explanation is None else replace(curve, break_even=opened.explanation.break_even)
-
-
-def curve_at(table: CostTable, context: int, width_class: Seq[int]) -> Curve:
-    """The measured widths, of a class of widths only its own; the first of them is what a plain round takes."""
-    pairs = [
-        (width, seconds)
-        for width, seconds in zip(table.widths, table.at(context), strict=True)
-        if not width_class or width in width_class
-    ] or [(1, table.at(context)[0])]
-    widths, seconds = tuple(width for width, _ in pairs), tuple(s for _, s in pairs)
-    return Curve(context, widths, seconds, break_even_table(widths, seconds), table.is_partial)

@@ -18,21 +18,41 @@ def not_tuned(facts: Facts) -> Finding | None:
     """Then a drafter that is asked for by name drafts a fixed number of tokens, and `auto` nothing."""
     if facts.curve is not None:
         return None
-    stored = facts.settings.measured_on
+    if facts.settings.windowed:
+        return _not_tunable(facts)
+    stored = facts.settings.measured_at
     return Finding(
         "not-tuned",
         "it has not been measured yet what passes cost with this model here, so nothing tells where drafting pays",
         f"the tuning of {stored} is of other settings than those that run"
         if stored
         else "no tuning is stored for this model, library, machine and these flags",
-        "run 'edgespec tune'; an open 'edgespec chat' also measures while nothing is asked",
-        facts.wishes.draft == "auto" and not facts.wishes.has_prediction,
+        "run 'edgespec tune' while the machine is quiet: what is measured beside busy programs is not kept; an open "
+        "'edgespec chat' also measures while nothing is asked",
+        _undecided(facts),
     )
+
+
+def _not_tunable(facts: Facts) -> Finding:
+    """Tuning measures with full caches, so another one would bring nothing."""
+    return Finding(
+        "not-tuned",
+        "passes are measured with full caches only, and sliding windows have a small one here, so nothing tells where "
+        "drafting pays",
+        f"a cache for {facts.model.sliding_window} tokens per window, {facts.machine.free_bytes / 1e9:.1f} GB free",
+        "free some memory or give a smaller --ctx-size, so that the whole context is cached; '--draft lookup' drafts "
+        "without measurements",
+        _undecided(facts),
+    )
+
+
+def _undecided(facts: Facts) -> bool:
+    return facts.wishes.draft == "auto" and not facts.wishes.has_prediction
 
 
 def unmeasured(facts: Facts) -> Finding | None:
     curve = facts.curve
-    possible = max(facts.width_class or (1,)) > 1 if facts.wishes.exact else True
+    possible = not facts.wishes.exact or (facts.width_class is not None and max(facts.width_class.widths) > 1)
     if curve is None or not (curve.is_partial or (possible and not curve.break_even)):
         return None
     return Finding(
@@ -50,7 +70,7 @@ def partly_tuned(facts: Facts) -> Finding | None:
     return Finding(
         "partly-tuned",
         "tuning was cut short, so faster settings may have been overlooked",
-        f"{facts.settings.n_tried} settings on {facts.settings.measured_on}, not all of them to the end",
+        f"{facts.settings.n_tried} settings on {facts.settings.measured_at}, not all of them to the end",
         "run 'edgespec tune' again: it goes on where it stopped",
     )
 
@@ -59,13 +79,18 @@ def steep_curve(facts: Facts) -> Finding | None:
     easiest = facts.curve.easiest if facts.curve else None
     if easiest is None or easiest.acceptance <= LOOKUP_REACH:
         return None
+    never = easiest.acceptance >= 1.0  # then even a guess that is surely right brings no more than it costs
+    needed = "never pays" if never else f"pays from {_percent(easiest.acceptance)} acceptance"
     return Finding(
         "steep-curve",
-        "wider passes cost so much here that even good guesses would not pay",
-        f"the cheapest draft, {easiest.rows} rows, takes {easiest.cost_ratio:.2f} plain passes "
-        f"and pays from {_percent(easiest.acceptance)} acceptance; copies reach {_percent(LOOKUP_REACH)}",
-        "try another quantisation (Q8_0 and Q4_0 have flatter curves than Q4_K), or give a good text with --predict",
-        not facts.wishes.has_prediction,
+        "wider passes cost so much here that not even perfect guesses would pay"
+        if never
+        else f"wider passes cost much here: it drafts only where it is surer than {_percent(easiest.acceptance)}",
+        f"the cheapest draft, {easiest.rows} rows, takes {easiest.cost_ratio:.2f} plain passes and {needed}; "
+        f"copies reach {_percent(LOOKUP_REACH)}",
+        "try another quantisation (Q8_0 and Q4_0 have flatter curves than Q4_K)"
+        + ("" if never or facts.wishes.has_prediction else ", or give a good text with --predict"),
+        never,
     )
 
 
@@ -112,4 +137,5 @@ def cores_taken(facts: Facts) -> Finding | None:
 
 
 def _percent(share: float) -> str:
-    return f"{share:.0%}" if share <= 1.0 else "more than 100%"
+    """A share just below 1 is not said to be 100 %, than which nothing is surer."""
+    return f"{share:.0%}" if share <= 0.99 else f"{share:.2%}"

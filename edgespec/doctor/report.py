@@ -8,9 +8,23 @@ from collections.abc import Sequence as Seq
 from dataclasses import asdict
 
 from edgespec.backend.settings import LlamaSettings
-from edgespec.doctor.facts import AskedFacts, Curve, DrafterFacts, Expected, Facts, Gpu, Origin, SettingsFacts, expected
+from edgespec.doctor.facts import (
+    AskedFacts,
+    ChoiceFacts,
+    Curve,
+    DrafterFacts,
+    Expected,
+    Facts,
+    Gpu,
+    Origin,
+    SettingsFacts,
+    expected,
+)
 from edgespec.doctor.finding import Finding
+from edgespec.engine.pace import PaceStatus
 from edgespec.library.units import readable_bytes, readable_count
+from edgespec.spec.predict import BreakEven
+from edgespec.tune.words import in_words
 
 # What a command without drafting is called; also a choice of --draft.
 OFF = "off"
@@ -35,6 +49,7 @@ def to_fields(facts: Facts, found: Seq[Finding]) -> dict[str, object]:
         "model": asdict(facts.model),
         "machine": {**asdict(facts.machine), "gpu": facts.machine.gpu.value},
         "settings": _settings_fields(facts.settings),
+        "choices": [{"up_to": one.up_to, "settings": _plain_settings(one.settings)} for one in facts.settings.choices],
         "table": _table_fields(facts.curve) if facts.curve else None,
         "break_even": [
             {"rows": one.rows, "cost_ratio": one.cost_ratio, "acceptance": _finite(one.acceptance)}
@@ -42,9 +57,10 @@ def to_fields(facts: Facts, found: Seq[Finding]) -> dict[str, object]:
         ],
         "drafters": [_drafter_fields(one, facts.curve) for one in facts.drafters],
         "exact": facts.wishes.exact,
-        "width_class": facts.width_class,
+        "width_class": facts.width_class.widths if facts.width_class else None,
         "load": facts.load,
         "ledger": asdict(facts.ledger) if facts.ledger else None,
+        "pace": asdict(facts.pace) if facts.pace else None,
         "asked": _asked_fields(facts.asked) if facts.asked else None,
     }
 
@@ -60,21 +76,20 @@ def _reason(one: Finding) -> dict[str, object]:
 
 
 def _settings_fields(facts: SettingsFacts) -> dict[str, object]:
-    settings = asdict(facts.settings)
-    settings["flash_attention"], settings["kv_type"] = (
-        facts.settings.flash_attention.value,
-        facts.settings.kv_type.value,
-    )
     return {
-        **settings,
+        **_plain_settings(facts.settings),
         "origin": facts.origin.value,
         "forced": facts.forced,
         "measured_on": facts.measured_on or None,
-        "plain_speedup_over_defaults": facts.speedup or None,
+        "plain_speedup_over_defaults": facts.speedup.factor if facts.speedup else None,
         "died": facts.died,
         "cut_short": facts.cut_short,
         "notices": [asdict(one) for one in facts.notices],
     }
+
+
+def _plain_settings(one: LlamaSettings) -> dict[str, object]:
+    return {**asdict(one), "flash_attention": one.flash_attention.value, "kv_type": one.kv_type.value}
 
 
 def _table_fields(curve: Curve) -> dict[str, object]:
@@ -106,6 +121,7 @@ def _asked_fields(asked: AskedFacts) -> dict[str, object]:
         "accepted": asked.n_accepted,
         "tokens_per_second": asked.tokens_per_second,
         "rounds": {reason.value: n for reason, n in asked.rounds},
+        "settings": _plain_settings(asked.settings) if asked.settings else None,
     }
 
 
@@ -119,7 +135,7 @@ def _finite(value: float) -> float | None:
 def to_lines(facts: Facts, found: Seq[Finding]) -> list[str]:
     lines = [f"{label:<{_LABEL_WIDTH}}{text}" for label, text in _rows(facts, found)]
     if facts.curve is not None:
-        lines += ["", *_table_lines(facts.curve, facts.wishes.exact)]
+        lines += ["", *_table_lines(facts.curve, facts.wishes.exact and facts.width_class is not None)]
     if found:
         lines += ["", "what keeps it from drafting more:"]
         for one in found:
@@ -135,13 +151,19 @@ def _rows(facts: Facts, found: Seq[Finding]) -> Iterator[tuple[str, str]]:
     others = "unknown" if machine.others is None else f"{machine.others:.1f} of {machine.n_cores} cores"
     yield "machine", f"{machine.description}; {readable_bytes(machine.free_bytes)} free; taken by others: {others}"
     yield "library", f"{machine.library}, {_gpu(machine.gpu)}"
-    yield "settings", _settings(facts.settings.settings)
+    by_length = len(facts.settings.choices) > 1
+    length = f"for a text of {facts.wishes.context} tokens: " if by_length else ""
+    yield "settings", length + _settings(facts.settings.settings)
     yield "", _origin(facts.settings)
+    if by_length:
+        yield from _choice_rows(facts.settings.choices)
+    if facts.wishes.exact:
+        yield "exact", _exact(facts)
     yield "drafter", _choice(facts, found)
     for one in facts.drafters:
         yield "", f"{_NAMES.get(one.name, one.name)}: {_prospect(one, facts.curve)}"
     if facts.load is not None:
-        yield "load", f"passes take {facts.load:.2f} times their time in the table"
+        yield "load", f"passes take {facts.load:.2f} times as long as when they were measured"
     if facts.ledger is not None:
         yield (
             "ledger",
@@ -150,8 +172,10 @@ def _rows(facts: Facts, found: Seq[Finding]) -> Iterator[tuple[str, str]]:
                 f"{facts.ledger.headroom_seconds * 1e3:.0f} ms may be risked"
             ),
         )
+    if facts.pace is not None:
+        yield "threads", _pace(facts.pace)
     if facts.asked is not None:
-        yield from _asked_rows(facts.asked)
+        yield from _asked_rows(facts.asked, facts.settings.settings)
 
 
 def _gpu(gpu: Gpu) -> str:
@@ -180,13 +204,40 @@ def _settings(one: LlamaSettings) -> str:
 def _origin(facts: SettingsFacts) -> str:
     forced = f"; forced: {', '.join(facts.forced)}" if facts.forced else ""
     if facts.origin is Origin.TUNED:
-        return (
-            f"tuned on {facts.measured_on}: {facts.n_tried} settings tried, "
-            f"{facts.speedup:.2f} times the library's defaults{forced}"
+        found = facts.speedup
+        gain = (
+            f", {found.factor:.2f} times as fast as the library's defaults at {found.context} tokens" if found else ""
         )
+        return f"tuned on {facts.measured_at}: {facts.n_tried} settings tried{gain}{forced}"
     if facts.measured_on:
-        return f"not those of the tuning of {facts.measured_on}, which do not run here now{forced}"
+        return f"not those of the tuning of {facts.measured_at}, which do not run here now{forced}"
     return f"not tuned yet: safe settings, proven in a child process{forced}"
+
+
+def _choice_rows(choices: Seq[ChoiceFacts]) -> Iterator[tuple[str, str]]:
+    """The text's length decides when its answer begins."""
+    label = "by length"
+    for one in choices:
+        length = f"up to {one.up_to} tokens" if one.up_to is not None else "above"
+        yield label, f"{length}: {in_words(one.settings)}"
+        label = ""
+
+
+def _exact(facts: Facts) -> str:
+    found = facts.width_class
+    if found is None:
+        return "to which widths its passes keep is found at the first exact answer; the table shows all of them"
+    if max(found.widths) == 1:
+        return "passes of 1 row, which is plain decoding"
+    return f"passes of {', '.join(map(str, found.widths))} rows, which give the same bits"
+
+
+def _pace(pace: PaceStatus) -> str:
+    taken = "" if pace.taken is None else f"others took {pace.taken:.1f} of {pace.n_cores} cores; "
+    return (
+        f"{pace.n_threads} of {pace.n_wanted} at the end; {taken}"
+        f"steps down: {pace.n_steps_down}, passes given up: {pace.n_aborted}"
+    )
 
 
 def _choice(facts: Facts, found: Seq[Finding]) -> str:
@@ -200,16 +251,18 @@ def _choice(facts: Facts, found: Seq[Finding]) -> str:
 def _prospect(one: DrafterFacts, curve: Curve | None) -> str:
     source = f"observed over {one.n_steps} tokens" if one.is_observed else "assumed"
     said = f"acceptance {one.acceptance:.0%} ({source})"
-    return f"{said}, {_gain(expected(one, curve))}" if curve else said
+    return f"{said}, {_gain(expected(one, curve), curve.easiest)}" if curve else said
 
 
-def _gain(found: Expected) -> str:
+def _gain(found: Expected, easiest: BreakEven | None) -> str:
     if found.rows == 1:
-        return "at which plain decoding is fastest; it drafts only where it is surer than that"
+        pays = easiest is not None and easiest.acceptance < 1.0
+        surer = f"; it drafts only where it is surer than {easiest.acceptance:.0%}" if easiest and pays else ""
+        return "at which plain decoding is fastest" + surer
     return f"{found.tokens_per_pass:.2f} tokens per pass of {found.rows} rows, {found.speedup:.2f} times plain decoding"
 
 
-def _asked_rows(asked: AskedFacts) -> Iterator[tuple[str, str]]:
+def _asked_rows(asked: AskedFacts, shown: LlamaSettings) -> Iterator[tuple[str, str]]:
     yield (
         "answer",
         (
@@ -217,12 +270,14 @@ def _asked_rows(asked: AskedFacts) -> Iterator[tuple[str, str]]:
             f"{asked.n_accepted} of {asked.n_drafted} drafted tokens accepted"
         ),
     )
+    if asked.settings is not None and asked.settings != shown:
+        yield "", f"it ran with other settings, for its own length: {in_words(asked.settings)}"
     if asked.rounds:
         yield "", "rounds: " + ", ".join(f"{reason.value} {n}" for reason, n in asked.rounds)
 
 
-def _table_lines(curve: Curve, exact: bool) -> Iterator[str]:
-    inside = ", inside the class of exact widths" if exact else ""
+def _table_lines(curve: Curve, is_class: bool) -> Iterator[str]:
+    inside = ", inside the class of exact widths" if is_class else ""
     partial = " (partial)" if curve.is_partial else ""
     yield f"a pass at {curve.context} tokens of context{inside}{partial}"
     yield f"{'rows':>6}{'ms':>10}{'x plain':>10}   pays from"
@@ -234,4 +289,4 @@ def _table_lines(curve: Curve, exact: bool) -> Iterator[str]:
 
 
 def _needed(acceptance: float) -> str:
-    return f"{acceptance:.0%} acceptance" if math.isfinite(acceptance) else "never"
+    return f"{acceptance:.0%} acceptance" if acceptance < 1.0 else "never"

@@ -7,9 +7,8 @@ worker's thread only.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from edgespec.backend.settings import LlamaSettings, loaded_alike
+from edgespec.engine.choosing import tuned_settings
 from edgespec.engine.job import Request
 from edgespec.engine.pace import ladder
 from edgespec.engine.paced import PacedTarget
@@ -40,19 +39,26 @@ class Arranger:
         self._policies = policies
         self._pacing = pacing
         self._cheap_tokens = CHEAP_TOKENS
+        self._may_change = True
 
     def suit(self, request: Request, n_cached: int) -> bool:
         """Before a request that runs alone: True if the settings were changed, and the cache is empty now."""
-        tuned = better(self.settings, self.tuning, request, n_cached, self._cheap_tokens)
+        tuned = better(self.settings, self._usable, request, n_cached, self._cheap_tokens)
         if tuned is None:
             return False
         try:
             self._target.reopen(rearranged(self.settings, tuned))
         except EdgeSpecError:  # it is as before; what has failed once is not tried before every answer
-            self.tuning = None
+            self._may_change = False
+            if self._pacing is not None:
+                self._pacing.reopened()
         else:
             self._settle(tuned)
         return True
+
+    @property
+    def _usable(self) -> Tuning | None:
+        return self.tuning if self._may_change else None
 
     def learn(self, tuning: Tuning) -> None:
         """It was measured meanwhile. Where the model would have to be loaded anew, it counts from the next start on."""
@@ -99,4 +105,4 @@ def better(
 
 def rearranged(settings: LlamaSettings, tuned: Tuned) -> LlamaSettings:
     """`tuned`'s settings with the room that the target has."""
-    return replace(tuned.settings, n_ctx=settings.n_ctx, swa_full=settings.swa_full)
+    return tuned_settings(settings, tuned)

@@ -54,12 +54,12 @@ def known_tuning(path: Path, library: str, options: EngineOptions, records: Reco
 
 
 def alone(tuning: Tuning) -> Tuning:
-    """The same with one thread."""
+    """The same with one thread. Which widths agree was compared with other threads, so that is left open."""
     choices = tuple(
         Choice(one.up_to, Tuned(one_thread(one.tuned.settings), one.tuned.alone, one.tuned.alone))
         for one in tuning.choices
     )
-    return replace(tuning, choices=choices)
+    return replace(tuning, choices=choices, width_class=())
 
 
 def one_thread(settings: LlamaSettings) -> LlamaSettings:
@@ -74,7 +74,7 @@ def tuned_as(settings: LlamaSettings, tuning: Tuning | None) -> Tuned | None:
 
 def tuned_settings(wanted: LlamaSettings, tuned: Tuned) -> LlamaSettings:
     """What was measured to be fastest, with the room that this caller wants."""
-    return replace(tuned.settings, n_ctx=wanted.n_ctx, swa_full=wanted.swa_full)
+    return replace(tuned.settings, n_ctx=wanted.n_ctx, swa_full=wanted.swa_full, max_leaves=wanted.max_leaves)
 
 
 def wanted_settings(header: GgufHeader, options: EngineOptions) -> LlamaSettings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from edgespec.errors import EdgeSpecError
+from edgespec.errors import EdgeSpecError, EngineFailure
 from edgespec.tune.tuning import Tuning
 
 # Between two questions of one conversation people read and type; measuring begins when they seem to have stopped.
@@ -51,6 +51,8 @@ class IdleTuner:
             visit = _Visit(self._disturbed)
             try:
                 found = self._measure(visit.should_stop)
+            except (EngineFailure, OSError):  # no process could be started just now, or no file read
+                found = None
             except EdgeSpecError:  # answers are made without it as before; 'edgespec tune' says what is wrong
                 return
             if found is not None and not self._closing.is_set():

@@ -120,7 +120,9 @@ class Job:
             self.request.on_round(report)
 
     def compare(self, report: RoundReport, t1_seconds: float) -> None:
-        """Book a round against plain decoding of its tokens at `t1_seconds` each, 0 where that is unknown."""
+        """Book a round against plain decoding of its tokens: a pass over the same sequences takes `t1_seconds`, 0 where
+        that is unknown.
+        """
         if t1_seconds > 0.0:
             saved = len(report.tokens) * t1_seconds - report.seconds
             self.saved_seconds = saved + (self.saved_seconds or 0.0)

@@ -45,7 +45,7 @@ class Opened:
         self.vocab = vocab
         self._library = library
         self._forced = forced
-        self._bits = SameBits(header.path, target, vocab, library, tuning)
+        self._bits = SameBits(header.path, target, vocab, library, tuning if self.tuned else None)
 
     @property
     def settings(self) -> LlamaSettings:
@@ -58,9 +58,11 @@ class Opened:
         return self._bits.agreeing_threads(notify)
 
     def measure(self, should_stop: Callable[[], bool]) -> Tuning | None:
-        from edgespec.tune.tuner import tune
+        from edgespec.tune.tuner import UNDER_LOAD, tune
 
-        return tune(self.header.path, self._library, self._forced, lambda _: None, should_stop)
+        said: list[Notice] = []
+        found = tune(self.header.path, self._library, self._forced, lambda _: None, should_stop, notify=said.append)
+        return None if UNDER_LOAD in [notice.code for notice in said] else found
 
 
 def open_model(path: Path, options: EngineOptions, notify: Notify, progress: Progress | None = None) -> Opened:

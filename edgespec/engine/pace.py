@@ -31,6 +31,8 @@ _TOLERATED = 0.3
 # Slower than fewer threads would be, or than this when nobody knows: then fewer threads are better.
 _SLOW_AGAINST_FEWER = 1.1
 _SLOW_AGAINST_SELF = 1.6
+# A longer window without passes began before this answer did.
+_RECENT_SECONDS = 1.0
 # Processor time per wall time of a thread that runs undisturbed is 1.
 _STARVED = 0.8
 
@@ -126,6 +128,7 @@ class Pace:
         self._taken: float | None = None
         self._n_aborted = 0
         self._n_steps_down = 0
+        self._held_up = False
 
     @property
     def level(self) -> Level:
@@ -148,6 +151,11 @@ class Pace:
         return len(self._usable) == 1
 
     @property
+    def held_up(self) -> bool:
+        """It would step down if it might."""
+        return self._held_up
+
+    @property
     def status(self) -> PaceStatus:
         return PaceStatus(
             self.level.most, self.wanted.most, self._n_cores, self._taken, self._n_aborted, self._n_steps_down
@@ -165,6 +173,7 @@ class Pace:
             self._move(0)
 
     def unrestrict(self) -> None:
+        self._held_up = False
         self._usable = tuple(range(len(self._levels)))
 
     # -- passes -----------------------------------------------------------------------------------------------------
@@ -235,6 +244,7 @@ class Pace:
         if use.seconds <= 0.0:
             return
         self._n_cores, self._taken = use.n_cores, use.others
+        self._held_up = self.frozen and len(self._levels) > 1 and not _fits(self.level, use)
         if self.frozen:
             return
         if self._since_raise > _SETTLED_SECONDS and self._index == 0:
@@ -249,6 +259,8 @@ class Pace:
         """Cores are taken that the threads want, and it shows."""
         if self._index == self._usable[-1] or _fits(self.level, use):
             return False
+        if use.seconds > _RECENT_SECONDS and window.seconds < 0.5 * use.seconds:
+            return False  # what others did while nothing was asked says nothing about now
         if window.fewer < math.inf and window.seconds:
             return window.seconds > _SLOW_AGAINST_FEWER * window.fewer
         if window.expected < math.inf and window.seconds:

@@ -68,6 +68,7 @@ class PacedTarget:
         self._own_clock = own_clock
         self._level = self._priced = pace.level
         self._limit = math.inf
+        self._restriction: Collection[int] | None = None
         self._read_at = -math.inf
         self.late = target.late
 
@@ -78,7 +79,9 @@ class PacedTarget:
 
     def notice(self) -> Notice | None:
         """What a user should know about an answer that is being made now; None at full speed."""
-        return cores_taken(self._pace.status) if self._pace.stepped_down else None
+        if self._pace.stepped_down:
+            return cores_taken(self._pace.status)
+        return cores_shared(self._pace.status) if self._pace.held_up else None
 
     # -- between passes ---------------------------------------------------------------------------------------------
 
@@ -99,10 +102,12 @@ class PacedTarget:
         """Until `unrestrict` step among these thread counts only; with none of them threads stay as they were wanted,
         and passes run to their end.
         """
+        self._restriction = counts
         self._pace.restrict(counts)
         self._take_level()
 
     def unrestrict(self) -> None:
+        self._restriction = None
         self._pace.unrestrict()
 
     def _take_level(self) -> None:
@@ -114,7 +119,14 @@ class PacedTarget:
     def retune(self, levels: Seq[Level]) -> None:
         """Other settings of the same target, say because it has been tuned meanwhile. Between two rounds."""
         self._pace = Pace(levels)
+        self.reopened()
+        if self._restriction is not None:
+            self._pace.restrict(self._restriction)
         self._take_level()
+
+    def reopened(self) -> None:
+        """The target has a new cache, which knows of no limit."""
+        self._limit = math.nan
 
     # -- passes -----------------------------------------------------------------------------------------------------
 
@@ -195,3 +207,11 @@ def cores_taken(status: PaceStatus) -> Notice:
     else:
         used = f"other programs use {status.taken:.1f} of {status.n_cores} cores"
     return Notice("cores-taken", f"{used}: running with {threads} until they are free")
+
+
+def cores_shared(status: PaceStatus) -> Notice:
+    return Notice(
+        "cores-taken",
+        f"other programs use {status.taken or 0.0:.1f} of {status.n_cores} cores, but an exact answer keeps its "
+        f"{status.n_wanted} threads: it is slow until they are free",
+    )

@@ -58,7 +58,8 @@ class Policies:
         """What the policy of `choice` thinks at so many tokens of context; None when nothing was measured."""
         if self._table is None or choice is DraftChoice.OFF:
             return None
-        return self._of_choice(choice, self._table).explain(context, width_class)
+        policy = self._measured.get(choice) or MeasuredPolicy(self._table)
+        return policy.explain(context, width_class)
 
     def _of_choice(self, choice: DraftChoice, table: CostTable) -> MeasuredPolicy:
         policy = self._measured.get(choice)

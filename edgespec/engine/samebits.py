@@ -43,7 +43,12 @@ PROBE_TEXT = (
 
 
 class SameBits:
-    """`tuning`: where it found the cheapest class of widths, that one is kept to."""
+    """tuning: made with the settings that run, else None; the class of widths that it found cheapest is kept to.
+
+    Cheapest is what an ordinary exact answer pays. That may be (1,), and then no exact answer is drafted, also not
+    along a predicted text, where a wider class would be worth it: the class decides the last bits, so it must not
+    depend on whether there is anything to draft from.
+    """
 
     def __init__(self, path: Path, target: LlamaTarget, vocab: Vocabulary, library: str, tuning: Tuning | None) -> None:
         self._path = path

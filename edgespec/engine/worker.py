@@ -131,9 +131,11 @@ class Worker:
 
     def _shut(self) -> None:
         self._inbox.close()
-        self._take_messages(block=False)
-        self._fail_all(EngineFailure("the answer was dropped", "the engine was closed", "open it again"))
-        self._target.close()
+        try:
+            self._take_messages(block=False)
+        finally:
+            self._fail_all(EngineFailure("the answer was dropped", "the engine was closed", "open it again"))
+            self._target.close()
 
     def _take_messages(self, block: bool) -> None:
         while block or not self._inbox.empty():  # only this thread takes messages out
@@ -173,10 +175,10 @@ class Worker:
     def _admit(self) -> None:
         """Take on waiting requests, first come first served, as far as the context holds all that run."""
         while self._waiting and self._cache.reserve(self._waiting[0], [job.request for job in self._jobs]):
-            request = self._waiting[0]
+            request, times = self._waiting[0], Clocked(self._clock())
             if not self._jobs and self._suit(request, self._cache.n_tokens):
                 self._cache.forget_all()
-            self._jobs.append(Job(request, TextStream(self._vocab, request.options.stop), Clocked(self._clock())))
+            self._jobs.append(Job(request, TextStream(self._vocab, request.options.stop), times))
             self._waiting.pop(0)
 
     def _read(self) -> None:
@@ -256,7 +258,7 @@ class Worker:
         now = self._clock()
         for job, report in zip(batch, reports, strict=True):
             job.times.first_token = job.times.first_token or now
-            job.compare(report, policy.t1_seconds)
+            job.compare(report, policy.t1_seconds * len(batch))
             self._guarded(job, partial(Job.absorb, report=report))
 
     # -- ends ---------------------------------------------------------------------------------------------------

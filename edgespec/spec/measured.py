@@ -254,6 +254,7 @@ class MeasuredPolicy:
         self.calls.reprice(self.costs)
         self._prices = Prices(self.costs)
         self._t1_seconds = self.costs.seconds(1, 0)
+        self._n_quiet = 0
 
     def charge(self, seconds: float) -> None:
         """Drafters took this time outside of rounds, say to read a prompt: the ledger has to earn it back."""
@@ -269,13 +270,13 @@ class MeasuredPolicy:
     def explain(self, context: int, width_class: tuple[int, ...] = ()) -> Explanation:
         """What holds at so many tokens of context; `width_class` is an exact request's."""
         costs, widths = self.costs, self.costs.table.widths
-        widths = tuple(width for width in widths if not width_class or width in width_class)
+        widths = tuple(width for width in widths if not width_class or width in width_class) or (1,)
         seconds = [costs.seconds(width, context) for width in widths]
         return Explanation(
             last=self.decision,
-            rounds=dict(self._rounds),
+            rounds=dict(self._rounds.copy()),
             break_even=break_even_table(widths, seconds),
-            drafters=tuple(self._view(name, seconds[0]) for name in self.calls.costs),
+            drafters=tuple(self._view(name, seconds[0]) for name in list(self.calls.costs)),
             load=costs.load,
             lost_seconds=self.ledger.lost_seconds,
             headroom_seconds=self.ledger.headroom(seconds[0]),

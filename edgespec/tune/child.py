@@ -6,6 +6,7 @@ process. It ends when stdin does, so no child outlives its parent.
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 import traceback
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from edgespec.backend.settings import LlamaSettings
 from edgespec.backend.trial import REFUSED, _die_quietly
-from edgespec.backend.widths import N_TEXT, Classes, find_classes
+from edgespec.backend.widths import N_TEXT, SCOPES, Classes, find_classes
 from edgespec.errors import EdgeSpecError
 from edgespec.tune.measure import Bench, filler
 from edgespec.tune.protocol import Order, Report, Task
@@ -25,18 +26,26 @@ if TYPE_CHECKING:
     from edgespec.backend.llama.target import LlamaTarget
 
 
+# What a probe says of a target that is too slow or too short for it.
+NOT_COMPARED: Classes = ((1,),)
+
+
 class Worker:
     """Carries out orders on one open target."""
 
     def __init__(self, target: LlamaTarget) -> None:
         self._target = target
         self.bench = Bench(target, time.perf_counter)
-        self._n_threads = target.settings.n_threads
+        self._threads = (target.settings.n_threads, target.settings.n_threads_batch)
+
+    @property
+    def settings(self) -> LlamaSettings:
+        return self._target.settings
 
     def carry_out(self, order: Order) -> Report:
-        if order.n_threads != self._n_threads:
-            self._target.set_threads(order.n_threads)
-            self._n_threads = order.n_threads
+        if (order.n_threads, order.n_batch) != self._threads:
+            self._target.set_threads(order.n_threads, order.n_batch)
+            self._threads = (order.n_threads, order.n_batch)
         if order.task is Task.READ:
             return self._report(self.bench.read(order.n, order.chunk))
         if order.task is Task.PASS:
@@ -47,12 +56,16 @@ class Worker:
         return Report(seconds, self.bench.length, self.bench.widest)
 
     def _classes(self, budget_seconds: float) -> Classes:
-        """In a cache of its own, where no other text shifts the cells."""
+        """In a cache of its own, where no other text shifts the cells. () unless they are compared as thoroughly as an
+        engine that has the time does: a hurried probe overlooks differences, and its result would be kept for ever.
+        """
         if self._target.windowed or self.bench.widest < 2:
-            return ((1,),)
+            return ()
         can = self._target.capabilities
         with closing(self._target.sibling(min(N_TEXT, can.n_ctx))) as probed:
-            return find_classes(probed, filler(N_TEXT, can.n_vocab), time.perf_counter, budget_seconds)
+            text = filler(N_TEXT, can.n_vocab)
+            found = find_classes(probed, text, time.perf_counter, budget_seconds, SCOPES[:1])
+        return () if found == NOT_COMPARED else found
 
 
 @contextmanager
@@ -78,13 +91,13 @@ def _say(reports: TextIO, report: Report) -> None:
 
 
 def main() -> int:
+    # Ctrl-C reaches the whole group of processes; the parent, which hears it too, must not take it for a crash.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_quietly()
     try:
         serve(Path(sys.argv[1]), LlamaSettings.from_json(sys.argv[2]), sys.stdin, sys.stdout)
     except EdgeSpecError as error:
         _say(sys.stdout, Report(refused=str(error)))
-        return REFUSED
-    except KeyboardInterrupt:  # Ctrl-C reaches the whole group of processes; the parent says what is to be said
         return REFUSED
     except Exception as error:  # whatever else Python reports, the process has survived the settings
         traceback.print_exc()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,11 +15,11 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-
-import psutil
+from typing import IO
 
 from edgespec.backend.probe import HOME
 from edgespec.backend.settings import LlamaSettings
+from edgespec.errors import EngineFailure
 from edgespec.tune.limits import Limits, OutOfTime
 from edgespec.tune.protocol import Order, Report
 
@@ -32,10 +33,16 @@ PATIENCE_FACTOR, PATIENCE_SECONDS = 20.0, 10.0
 GRACE_SECONDS = 1.0
 # llama.cpp's threads spin for some milliseconds after a pass before they sleep; meanwhile nobody else is timed.
 SETTLE_SECONDS = 0.05
+# How a Python that does not ignore Ctrl-C yet leaves, here and on Windows: that is no crash of the build.
+INTERRUPTED = (-signal.SIGINT, 0xC000013A)
 
 
 class ChildFailed(Exception):
     """A child died, hung, refused or spoke nonsense; the text says which, in a few words."""
+
+
+class ChildHung(ChildFailed):
+    """It gave no answer in time."""
 
 
 def child_command(path: Path) -> Command:
@@ -43,21 +50,24 @@ def child_command(path: Path) -> Command:
 
 
 class Child:
-    """One process with one setting. After a ChildFailed, OutOfTime or Stopped it is of no use: close it."""
+    """One process with one setting. After a ChildFailed, OutOfTime or Stopped it is of no use: close it.
+
+    Raises EngineFailure where the system starts no process, or has no room for its words.
+    """
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the child, closed with it
-        self._process = subprocess.Popen(
-            command,
-            env={**os.environ, "GGML_NO_BACKTRACE": "1"},  # else an abort starts a debugger
-            cwd=HOME,  # "-m" looks there first: a user's folder may hold a numpy.py
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._words,
-        )
+        try:
+            self._words = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the child, closed with it
+            self._process = _start(command, self._words)
+        except OSError as error:
+            remedy = "end other programs, or make room in the folder for temporary files, and try again"
+            raise EngineFailure("cannot start a process to measure in", str(error), remedy) from error
         self._said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
-        self.cpu_seconds = 0.0
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def ask(self, order: Order) -> None:
         """Send an order. A child that is gone is noticed when its report is awaited."""
@@ -69,9 +79,9 @@ class Child:
     def report(self, limits: Limits, patience_seconds: float) -> Report:
         """The next report. Raises ChildFailed; OutOfTime and Stopped when the limits say so."""
         line = self._line(limits, patience_seconds)
-        self._note_cpu()
         if not line:
-            raise ChildFailed(f"died: {self._last_words()}")
+            interrupted = self._process.wait() in INTERRUPTED
+            raise ChildFailed("interrupted" if interrupted else f"died: {self._last_words()}")
         try:
             report = Report.from_line(line.decode("utf-8", "replace"))
         except ValueError as error:
@@ -82,7 +92,6 @@ class Child:
 
     def close(self) -> None:
         """End it at once; it holds nothing that has to be saved."""
-        self._note_cpu()
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._words):
@@ -106,7 +115,7 @@ class Child:
             if limits.left() < -GRACE_SECONDS:
                 raise OutOfTime
             if limits.now() - began > patience_seconds:
-                raise ChildFailed(f"hung: no answer within {patience_seconds:.0f} s")
+                raise ChildHung(f"hung: no answer within {patience_seconds:.0f} s")
 
     def _last_words(self) -> str:
         code = self._process.wait()
@@ -114,10 +123,20 @@ class Child:
         lines = self._words.read().decode("utf-8", "replace").splitlines()
         return next((line.strip() for line in reversed(lines) if line.strip()), f"it left with code {code}")
 
-    def _note_cpu(self) -> None:
-        with suppress(psutil.Error):
-            times = psutil.Process(self._process.pid).cpu_times()
-            self.cpu_seconds = times.user + times.system
+
+def _start(command: Sequence[str], words: IO[bytes]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, "GGML_NO_BACKTRACE": "1"},  # else an abort starts a debugger
+            cwd=HOME,  # "-m" looks there first: a user's folder may hold a numpy.py
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=words,
+        )
+    except OSError:
+        words.close()
+        raise
 
 
 class Children:
@@ -134,18 +153,16 @@ class Children:
         self._last: LlamaSettings | None = None
         self.slowest_open = 0.0
         self._slowest_answer = 0.0
-        self._closed_cpu_seconds = 0.0
 
-    @property
-    def cpu_seconds(self) -> float:
-        """CPU time that all of them have used, the closed ones too."""
-        return self._closed_cpu_seconds + sum(child.cpu_seconds for child in self._alive.values())
+    def pids(self) -> list[int]:
+        """Of the living."""
+        return [child.pid for child in self._alive.values()]
 
     def is_open(self, settings: LlamaSettings) -> bool:
         return settings in self._alive
 
     def ask(self, settings: LlamaSettings, order: Order, patience_seconds: float | None = None) -> Report:
-        """Raises ChildFailed, OutOfTime or Stopped, after which the child is gone."""
+        """Raises ChildFailed, OutOfTime or Stopped, after which the child is gone; EngineFailure without one."""
         child = self._opened(settings)
         self._settle(settings)
         usual = max(PATIENCE_SECONDS, PATIENCE_FACTOR * self._slowest_answer, self._limits.cap_seconds / 4)
@@ -162,7 +179,6 @@ class Children:
         child = self._alive.pop(settings, None)
         if child is not None:
             child.close()
-            self._closed_cpu_seconds += child.cpu_seconds
 
     def close_all(self) -> None:
         for settings in list(self._alive):
@@ -184,6 +200,9 @@ class Children:
         child = self._alive[settings] = Child(self._command(settings))
         try:
             child.report(self._limits, patience)
+        except ChildHung as failure:  # whatever it was asked for, it has nothing to do with it
+            self.close(settings)
+            raise ChildFailed(str(failure)) from failure
         except BaseException:  # also Ctrl-C: no child outlives its tuning; raised again
             self.close(settings)
             raise

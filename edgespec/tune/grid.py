@@ -14,11 +14,13 @@ CHUNKS = (128, 256, 512)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What there is to choose from. cores: those this process may use; logical: all the system sees. n_ctx: tokens the
-    candidates' caches hold.
+    """What there is to choose from. cores: whole ones this process may use; usable: the same with the halves of a core
+    counted as cores; logical: all the system sees, which the library's defaults go by. n_ctx: tokens the candidates'
+    caches hold.
     """
 
     cores: int
+    usable: int
     logical: int
     has_gpu: bool
     n_ctx: int
@@ -101,10 +103,13 @@ def _ways(extra: tuple[bool, ...], on_gpu: bool) -> list[tuple[bool, FlashAttent
 
 
 def _threads(site: Site, forced: Forced) -> list[tuple[int, int]]:
-    """(plain, batch): fewer threads for wide passes than for narrow ones never help."""
+    """(plain, batch): fewer threads for wide passes than for narrow ones never help, and more than may run at a time
+    wait for each other.
+    """
     if forced.threads is not None:
         return [(forced.threads, forced.threads)]
-    cores, logical = min(site.cores, MAX_THREADS), min(site.logical, MAX_THREADS)
-    steps = sorted({1, max(1, cores // 2), cores, max(cores, logical)}, key=lambda n: (n != cores, n))
-    wide = {cores, max(cores, logical)}
+    cores = min(site.cores, MAX_THREADS)
+    most = max(cores, min(site.usable, MAX_THREADS))
+    steps = sorted({1, max(1, cores // 2), cores, most}, key=lambda n: (n != cores, n))
+    wide = {cores, most}
     return [(n, b) for n in steps for b in sorted({n} | {b for b in wide if b > n})]

@@ -21,7 +21,8 @@ class Task(str, Enum):
 @dataclass(frozen=True, slots=True)
 class Order:
     """n: for READ the tokens the cache shall hold in the end, for PASS the rows. chunk: most tokens to read at once.
-    seconds: what CLASSES may spend.
+    seconds: what CLASSES may spend. n_threads: of this order; n_batch: of passes of two rows and more, 0 for as many,
+    where the probe makes passes of every width.
     """
 
     task: Task
@@ -29,6 +30,7 @@ class Order:
     n_threads: int = 1
     chunk: int = 512
     seconds: float = 0.0
+    n_batch: int = 0
 
     def to_line(self) -> str:
         return json.dumps(asdict(self)) + "\n"
@@ -36,14 +38,22 @@ class Order:
     @classmethod
     def from_line(cls, line: str) -> Order:
         raw = json.loads(line)
-        return cls(Task(raw["task"]), int(raw["n"]), int(raw["n_threads"]), int(raw["chunk"]), float(raw["seconds"]))
+        return cls(
+            Task(raw["task"]),
+            int(raw["n"]),
+            int(raw["n_threads"]),
+            int(raw["chunk"]),
+            float(raw["seconds"]),
+            int(raw["n_batch"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """What an order gave. The first report of a child, after loading, has no order.
 
-    length: tokens now in the cache. widest: rows that a pass may have. refused: an ordinary error instead of an answer.
+    length: tokens now in the cache. widest: rows that a pass may have. classes: () where widths could
+    not be compared in full. refused: an ordinary error instead of an answer.
     """
 
     seconds: float = 0.0

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from edgespec.backend.settings import LlamaSettings
 from edgespec.spec.cost import CostTable
 from edgespec.tune import plan
 from edgespec.tune.decide import as_choices, choose
-from edgespec.tune.sheet import Sheet, opening_of
+from edgespec.tune.sheet import Sheet, line_of, opening_of
 from edgespec.tune.tuning import Candidate, Tuned, Tuning
 
 SLOWER, LATE = "clearly slower", "out of time"
@@ -29,10 +29,19 @@ class Extras:
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """What became of candidates: openings that failed and how, and settings ruled out early."""
+    """What became of candidates: openings that failed and how, lines (an opening with one number of threads) whose
+    passes hung, and settings ruled out early.
+    """
 
     failed: Mapping[LlamaSettings, str]
     slower: frozenset[LlamaSettings]
+    hung: Mapping[LlamaSettings, str] = field(default_factory=dict)
+
+    def failure(self, one: LlamaSettings) -> str:
+        """In a few words; "" if there was none."""
+        lines = (line_of(one, 1), line_of(one, 2))
+        hung = next((self.hung[line] for line in lines if line in self.hung), "")
+        return self.failed.get(opening_of(one), hung)
 
 
 def choose_on(sheet: Sheet, ones: Seq[LlamaSettings]) -> list[LlamaSettings]:
@@ -100,8 +109,8 @@ def _possible(sheet: Sheet, widths: Seq[int]) -> list[int]:
 
 def _candidate(sheet: Sheet, one: LlamaSettings, fates: Fates) -> Candidate:
     plain = sheet.plain(one)
-    if opening_of(one) in fates.failed:
-        return Candidate(one, plain, fates.failed[opening_of(one)])
+    if fates.failure(one):
+        return Candidate(one, plain, fates.failure(one))
     if len(plain) == len(sheet.contexts) > 0:
         return Candidate(one, plain)
     return Candidate(one, plain, SLOWER if one in fates.slower else LATE)

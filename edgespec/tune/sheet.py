@@ -15,6 +15,7 @@ from statistics import median
 
 from edgespec.backend.settings import LlamaSettings
 from edgespec.spec.cost import CostTable
+from edgespec.tune.tuning import read_settings
 
 
 def line_of(settings: LlamaSettings, width: int) -> LlamaSettings:
@@ -29,18 +30,30 @@ def opening_of(settings: LlamaSettings) -> LlamaSettings:
 
 class Sheet:
     """contexts: tokens of context that passes are measured at, ascending; () until they are planned. widest: rows that
-    a pass may have. died: openings whose child died, and how.
+    a pass may have. token_seconds: of reading a token, when the contexts were planned. died: openings whose child died,
+    and how.
     """
 
     def __init__(self, contexts: tuple[int, ...] = ()) -> None:
         self.contexts = contexts
         self.widest = 1
+        self.token_seconds = 0.0
         self.died: dict[LlamaSettings, str] = {}
         self._samples: dict[LlamaSettings, dict[tuple[int, int], list[float]]] = {}
 
     def add(self, settings: LlamaSettings, context: int, width: int, seconds: float) -> None:
         times = self._samples.setdefault(line_of(settings, width), {})
         times.setdefault((context, width), []).append(seconds)
+
+    def take_back(self, settings: LlamaSettings, context: int, width: int, seconds: float) -> None:
+        """Forget one time that was added."""
+        self._samples[line_of(settings, width)][context, width].remove(seconds)
+
+    def begin(self, contexts: tuple[int, ...], token_seconds: float) -> None:
+        """Measure at these contexts; what was measured at others is of no use any more."""
+        self.contexts = contexts
+        self.token_seconds = token_seconds
+        self._samples.clear()
 
     def count(self, settings: LlamaSettings, context: int, width: int) -> int:
         return len(self._times(settings, context, width))
@@ -82,7 +95,15 @@ class Sheet:
             for (context, width), times in cells.items()
         ]
         died = [[opening.to_json(), how] for opening, how in self.died.items()]
-        return json.dumps({"contexts": self.contexts, "widest": self.widest, "samples": samples, "died": died})
+        return json.dumps(
+            {
+                "contexts": self.contexts,
+                "widest": self.widest,
+                "token_seconds": self.token_seconds,
+                "samples": samples,
+                "died": died,
+            }
+        )
 
     @classmethod
     def from_text(cls, text: str) -> Sheet:
@@ -91,10 +112,11 @@ class Sheet:
             raw = json.loads(text)
             sheet = cls(tuple(map(int, raw["contexts"])))
             sheet.widest = int(raw["widest"])
+            sheet.token_seconds = float(raw["token_seconds"])
             for line, context, width, times in raw["samples"]:
                 for seconds in map(float, times):
-                    sheet.add(LlamaSettings.from_json(line), int(context), int(width), seconds)
-            sheet.died = {LlamaSettings.from_json(opening): str(how) for opening, how in raw["died"]}
+                    sheet.add(read_settings(line), int(context), int(width), seconds)
+            sheet.died = {read_settings(opening): str(how) for opening, how in raw["died"]}
             return sheet
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"this is no sheet: {error!r}") from error

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from edgespec.backend import machine
+from edgespec.backend import cores, machine
 from edgespec.backend.settings import LlamaSettings
 from edgespec.events import Notice
 from edgespec.library.header import GgufHeader, read_header
@@ -20,13 +20,14 @@ from edgespec.library.memory import CacheShape, check_memory, estimate
 from edgespec.records import Records
 from edgespec.tune import grid, plan, store
 from edgespec.tune.children import Children, Command, child_command
-from edgespec.tune.contention import CONTENDED_SHARE, Cpu, foreign_share, read_cpu
 from edgespec.tune.decide import best_chunk, cheapest_class, refined
 from edgespec.tune.limits import Clock, Limits, Stopped
+from edgespec.tune.passes import Passes
 from edgespec.tune.result import Extras, Fates, choose_on, tuning_of
 from edgespec.tune.search import Progress, Search
 from edgespec.tune.store import Forced
 from edgespec.tune.tuning import Tuning
+from edgespec.tune.watch import SPARE_SHARE, Use, Watch
 
 DEFAULT_CAP_SECONDS = 60.0
 # The context that the engine opens when none is asked for; rows of the cache lie as far apart as they will in use.
@@ -35,20 +36,25 @@ USUAL_N_CTX = 4096
 MOST_CHILDREN = 4
 # What the width probe may spend, and what must be left of the cap for it to begin.
 CLASSES_SECONDS, CLASSES_LEAST = 10.0, 1.0
+# The notice that what was measured is not kept, and not worth using.
+UNDER_LOAD = "tuned-under-load"
 
 Notify = Callable[[Notice], None]
 Report = Callable[[Progress], None]
+Pids = Callable[[], Iterable[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a tuning stands on: the machine, how children are started, clocks."""
+    """What a tuning stands on: the machine, how children are started, a clock, and how the use of the cores is read,
+    given the children whose use is our own.
+    """
 
     site: grid.Site
     command: Command
     most_children: int
     clock: Clock
-    read_cpu: Callable[[float], Cpu]
+    watch_cores: Callable[[Pids], Use]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,8 @@ def tune(
 
     library: of `native.library_fingerprint`. None when `should_stop` said so, which is obeyed within a fraction of a
     second, or nothing could be measured; what was finished is kept, and the next call goes on there. Raises
-    NotEnoughMemory, the errors of a damaged model file, and what the callbacks raise.
+    NotEnoughMemory, EngineFailure where no process can be started, the errors of a damaged model file, and what the
+    callbacks raise.
     """
     place = Place(path, library, forced, store.tuning_records())
     return tune_by(real_means(path), place, on_progress, should_stop, cap_seconds, notify)
@@ -88,9 +95,9 @@ def real_means(path: Path) -> Means:
     available = machine.available_memory_bytes()
     n_ctx = min(USUAL_N_CTX, header.context_length or USUAL_N_CTX)
     check_memory(header, n_ctx, _shape(), available)
-    site = grid.Site(machine.usable_cores(), os.cpu_count() or 1, native.supports_gpu(), n_ctx)
+    site = grid.Site(machine.usable_cores(), cores.n_usable(), os.cpu_count() or 1, native.supports_gpu(), n_ctx)
     most = _children_that_fit(header, n_ctx, available)
-    return Means(site, child_command(path), most, time.monotonic, read_cpu)
+    return Means(site, child_command(path), most, time.monotonic, lambda pids: cores.CoreReader(pids).use)
 
 
 def tune_by(
@@ -104,26 +111,21 @@ def tune_by(
     """`tune` with everything handed in."""
     limits = Limits(means.clock, cap_seconds, should_stop)
     children = Children(means.command, limits, means.most_children)
-    before = means.read_cpu(means.clock())
-
-    def foreign() -> float:
-        now = means.read_cpu(means.clock())
-        return foreign_share(before, now, children.cpu_seconds, means.site.logical)
-
-    run = _Run(means.site, place, children, limits, on_progress, lambda: foreign() <= CONTENDED_SHARE)
+    watch = Watch(means.watch_cores(children.pids), limits.now, SPARE_SHARE * cap_seconds)
+    run = _Run(means.site, place, children, limits, watch, on_progress)
     try:
         tuning = run.measure()
     except Stopped:
         return None
     finally:
         children.close_all()
-        run.keep_sheet()
+        run.leave()
     if place.records.damaged:
         notify(Notice("records-rebuilt", f"{place.records.path.name} was damaged and is made anew"))
     if tuning is None:
         notify(Notice("not-tuned", f"nothing could be measured within {cap_seconds:g} s: {run.first_fate()}"))
-    elif not run.is_quiet():
-        notify(_under_load(foreign()))
+    elif not watch.is_quiet:
+        notify(_under_load(watch.others))
     else:
         run.keep(tuning)
     return tuning
@@ -136,10 +138,10 @@ class _Run:
         place: Place,
         children: Children,
         limits: Limits,
+        watch: Watch,
         on_progress: Report,
-        is_quiet: Callable[[], bool],
     ) -> None:
-        self.is_quiet = is_quiet
+        self._watch = watch
         self._place = place
         self._limits = limits
         self._on_progress = on_progress
@@ -147,7 +149,8 @@ class _Run:
         self._defaults = grid.defaults_among(self._tried, site)
         self._sheet = store.stored_sheet(place.path, place.library, place.forced, place.records)
         threads = place.forced.threads or site.cores
-        self._search = Search(self._sheet, self._tried, threads, children, limits, on_progress, self.keep_sheet)
+        self._passes = Passes(self._sheet, threads, children, limits, watch)
+        self._search = Search(self._passes, self._tried, limits, on_progress, self.keep_sheet)
 
     def measure(self) -> Tuning | None:
         """Raises Stopped."""
@@ -155,7 +158,7 @@ class _Run:
         allowed = [one for one in self._tried if grid.is_allowed(one, self._place.forced)]
         search.coarse(self._defaults, allowed)
         survivors = search.curves(allowed)
-        while not survivors and any(self._sheet.plain(one) and search.lives(one) for one in allowed):
+        while not survivors and any(self._sheet.plain(one) and self._passes.lives(one) for one in allowed):
             survivors = search.curves(allowed)
         chosen = choose_on(self._sheet, survivors)
         if not chosen:
@@ -165,7 +168,7 @@ class _Run:
             search.alone(one)
         extras = Extras(self._chunk(chosen[-1]), self._exact(different))
         search.fill(different)
-        fates = Fates(search.fates, frozenset(search.slower))
+        fates = Fates(self._passes.fates, frozenset(search.slower), self._passes.hung)
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         self._on_progress(Progress(1.0, "done"))
         return tuning_of(self._sheet, self._tried, self._defaults, chosen, fates, extras, now)
@@ -175,7 +178,7 @@ class _Run:
         return best_chunk(seconds) if len(seconds) == len(grid.CHUNKS) else None
 
     def _exact(self, chosen: list[LlamaSettings]) -> tuple[int, ...]:
-        """The width class that serves every choice; () if one of them could not be probed."""
+        """The width class that serves every choice; () if one of them could not be probed in full."""
         probed = []
         for number, one in enumerate(chosen):
             budget = min(CLASSES_SECONDS, 0.7 * self._limits.left() / (len(chosen) - number))
@@ -187,14 +190,19 @@ class _Run:
         return cheapest_class(refined(probed), curves)
 
     def first_fate(self) -> str:
-        return next(iter(self._search.fates.values()), "give it more time")
+        return next(iter((*self._passes.fates.values(), *self._passes.hung.values())), "give it more time")
 
     def keep_sheet(self) -> None:
         """Times taken while other programs ran are not worth going on from."""
-        if self.is_quiet() and self._sheet.contexts:
+        if self._watch.is_quiet and self._sheet.contexts:
             store.save_sheet(
                 self._place.path, self._place.library, self._place.forced, self._place.records, self._sheet
             )
+
+    def leave(self) -> None:
+        """At the end, however it came: keep what is known to be worth it."""
+        self._passes.leave()
+        self.keep_sheet()
 
     def keep(self, tuning: Tuning) -> None:
         place = self._place
@@ -203,11 +211,11 @@ class _Run:
             store.forget_sheet(place.path, place.library, place.forced, place.records)
 
 
-def _under_load(foreign: float) -> Notice:
+def _under_load(others: float) -> Notice:
     return Notice(
-        "tuned-under-load",
-        f"other programs used {foreign:.0%} of the processor while the model was measured, so these times are not "
-        "kept; tune again when they are done",
+        UNDER_LOAD,
+        f"other programs used {others:.1f} cores' worth of the processor while the model was measured, so these times "
+        "are not kept; tune again when they are done",
     )
 
 

@@ -6,9 +6,10 @@ Plain data that becomes text and comes back. Measures nothing, stores nothing, r
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from edgespec.backend.settings import LlamaSettings
+from edgespec.errors import BadInput
 from edgespec.spec.cost import CostTable
 
 
@@ -35,8 +36,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One tried setting. plain_seconds: a pass of one row, at each of the tuning's contexts; () if it was not measured,
-    and `fate` says why in a few words ("died: ...", "out of time"), "" otherwise.
+    """One tried setting. plain_seconds: a pass of one row at the tuning's contexts, the shortest first. A setting that
+    was dropped has fewer of them, or none, and `fate` says why in a few words ("died: ...", "clearly slower", "out of
+    time"); it is "" for one that was measured at all of them.
     """
 
     settings: LlamaSettings
@@ -49,7 +51,7 @@ class Tuning:
     """choices: ascending by `up_to`; the last one also serves longer texts. contexts: tokens of context measured at.
 
     defaults: the library's own settings, one of the candidates. plain_speedup_over_defaults: at the shortest context.
-    width_class: the cheapest class of bitwise-equal widths for exact answers, () if it was not looked for.
+    width_class: the cheapest class of bitwise-equal widths for exact answers, () if they were not fully compared.
     is_partial: the time cap cut it short. measured_on: ISO date and time.
     """
 
@@ -92,14 +94,27 @@ class Tuning:
                 choices=choices,
                 contexts=tuple(map(int, raw["contexts"])),
                 candidates=tuple(_read_candidate(*one) for one in raw["candidates"]),
-                defaults=LlamaSettings.from_json(raw["defaults"]),
+                defaults=read_settings(raw["defaults"]),
                 plain_speedup_over_defaults=float(raw["speedup"]),
                 width_class=tuple(map(int, raw["width_class"])),
                 is_partial=bool(raw["partial"]),
                 measured_on=str(raw["measured_on"]),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"this is no tuning: {error!r}") from error
+
+
+def read_settings(text: str) -> LlamaSettings:
+    """What `LlamaSettings.to_json` wrote. Raises ValueError for settings that cannot be, as in a damaged record."""
+    try:
+        read = LlamaSettings.from_json(text)
+    except (BadInput, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"these are no settings: {error}") from error
+    usual = asdict(LlamaSettings())
+    for name, value in asdict(read).items():
+        if type(value) is not type(usual[name]):
+            raise ValueError(f"these are no settings: {name} is {value!r}")
+    return read
 
 
 def _choice_fields(one: Choice) -> list[int | str]:
@@ -108,9 +123,9 @@ def _choice_fields(one: Choice) -> list[int | str]:
 
 
 def _read_choice(up_to: int, settings: str, table: str, alone: str) -> Choice:
-    read = Tuned(LlamaSettings.from_json(settings), CostTable.from_text(table), CostTable.from_text(alone))
+    read = Tuned(read_settings(settings), CostTable.from_text(table), CostTable.from_text(alone))
     return Choice(int(up_to), read)
 
 
 def _read_candidate(settings: str, plain_seconds: list[float], fate: str) -> Candidate:
-    return Candidate(LlamaSettings.from_json(settings), tuple(map(float, plain_seconds)), str(fate))
+    return Candidate(read_settings(settings), tuple(map(float, plain_seconds)), str(fate))

@@ -1,8 +1,9 @@
-"""Settings and reasons in words, for tables and sentences."""
+"""Settings, and who uses them, in words, for tables and sentences."""
 
 from __future__ import annotations
 
 from edgespec.backend.settings import KvType, LlamaSettings
+from edgespec.tune.store import Forced
 
 
 def in_words(settings: LlamaSettings) -> str:
@@ -13,6 +14,21 @@ def in_words(settings: LlamaSettings) -> str:
     if settings.kv_type is not KvType.F16:
         parts.append(f"KV cache {settings.kv_type.value}")
     return ", ".join(part for part in parts if part)
+
+
+def users(forced: Forced) -> str:
+    """Which programs find what was measured under these wishes."""
+    if forced.kv_type is not None:
+        return "It is there to compare with: no program asks for a type of the KV cache."
+    numbers = {"threads": forced.threads, "gpu_layers": forced.gpu_layers}
+    asked = {name: number for name, number in numbers.items() if number is not None}
+    if forced.extra_buffers is not None:
+        options = ", ".join(f"{name}={value}" for name, value in {**asked, "extra_buffers": False}.items())
+        return f"Only Python programs that open the engine with EngineOptions({options}) use it."
+    if asked:
+        flags = " ".join(f"--{name.replace('_', '-')} {number}" for name, number in asked.items())
+        return f"Later starts with {flags} use it, and no others."
+    return "Later starts that force neither --threads nor --gpu-layers use it."
 
 
 def _device(n_gpu_layers: int) -> str:

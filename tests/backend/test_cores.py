@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgespec.backend import cores
+from edgespec.backend import cores, machine
 from edgespec.backend.cores import CoreReader, Counters, affinity, between, busy_seconds, own_seconds
 
 START = Counters(wall=100.0, own=5.0, busy=70.0)
@@ -119,6 +121,54 @@ def test_the_work_of_children_is_own_too_while_they_run_and_after() -> None:
     if hasattr(os, "fork"):  # elsewhere the time of ended children is lost
         assert own_seconds() - before >= 0.08
     child.close()
+
+
+BUSY = """
+import time
+until = time.process_time() + 0.2
+while time.process_time() < until:
+    pass
+print(flush=True)
+input()
+"""
+
+
+def test_children_known_by_their_number_are_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alive and ended, also where the system forgets the ended."""
+    pids: list[int] = []
+    reader = CoreReader(lambda: pids)
+    for fork in (True, False):
+        if not fork:
+            monkeypatch.delattr(os, "fork", raising=False)
+            monkeypatch.setattr(cores, "own_seconds", lambda: 0.0)
+        reader.use()
+        child = subprocess.Popen([sys.executable, "-c", BUSY], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        pids.append(child.pid)
+        assert child.stdout is not None
+        child.stdout.readline()
+        alive = reader.use()
+        assert alive.own * alive.seconds >= 0.15
+        child.communicate(b"\n")
+        pids.clear()
+        assert reader.use().own >= 0.0
+        before = reader._before.own
+        reader.use()
+        assert reader._before.own >= before >= 0.15
+
+
+def test_a_sandbox_without_processes_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_pid: int | None) -> None:
+        raise FileNotFoundError("/proc")
+
+    monkeypatch.setattr(psutil, "Process", refuse)
+    assert cores.seconds_of(1) == 0.0
+
+
+def test_usable_are_those_of_the_affinity_within_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "core_quota", lambda: None)
+    assert cores.n_usable() == len(affinity())
+    monkeypatch.setattr(machine, "core_quota", lambda: 1)
+    assert cores.n_usable() == 1
 
 
 def test_the_cores_are_those_of_the_affinity() -> None:

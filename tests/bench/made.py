@@ -1,8 +1,11 @@
-"""Answers as a measurement keeps them, made from a few numbers."""
+"""Answers as a measurement keeps them, and a tuning as it is stored, made from a few numbers."""
 
 from __future__ import annotations
 
+from edgespec.backend.settings import LlamaSettings
 from edgespec.bench.runs import Measured
+from edgespec.spec.cost import CostTable
+from edgespec.tune.tuning import Candidate, Choice, Tuned, Tuning
 
 
 def made(
@@ -13,6 +16,7 @@ def made(
     repeat: int = 0,
     n_tokens: int = 10,
     decode_seconds: float = 1.0,
+    read_seconds: float = 0.0,
     passes: int = 10,
     n_drafted: int = 0,
     n_accepted: int = 0,
@@ -30,6 +34,7 @@ def made(
         n_tokens=n_tokens,
         first_token_seconds=0.1,
         decode_seconds=decode_seconds,
+        total_seconds=read_seconds + decode_seconds,
         passes=passes,
         n_drafted=n_drafted,
         n_accepted=n_accepted,
@@ -38,3 +43,11 @@ def made(
         digest=digest,
         plain_seconds=plain_seconds,
     )
+
+
+def tuning(table: CostTable) -> Tuning:
+    """Of one thread; the same whatever the text's length."""
+    settings = LlamaSettings(n_threads=1)
+    choices = (Choice(512, Tuned(settings, table, table)),)
+    candidates = (Candidate(settings, (table.seconds[0][0],)),)
+    return Tuning(choices, table.contexts, candidates, settings, 1.7, (), False, "2026-01-02T03:04")

@@ -18,7 +18,7 @@ from edgespec.engine import DraftChoice
 from edgespec.events import Notice
 from edgespec.spec.ledger import Entry
 
-IDENTITY = Identity("model", "library", "machine", "{}", "prompts", ("off", "auto"), 64, False, "{}")
+IDENTITY = Identity("model", "library", "machine", "{}", "prompts", ("off", "auto"), 64, False, "{}", "tuning", "code")
 PROMPTS: Prompts = {name: tuple(Prompt(f"{name}{i}", name, name * (i + 1)) for i in range(3)) for name in "xy"}
 NOTICE = Notice("code", "message")
 
@@ -29,6 +29,7 @@ class Desk:
 
     asked: list[tuple[str, int]] = field(default_factory=list)
     warm_ups: list[tuple[str, int, int]] = field(default_factory=list)
+    settled: list[tuple[str, int, int]] = field(default_factory=list)
     breaks_at: int = -1
     progress: list[Progress] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
@@ -47,13 +48,16 @@ class Listed:
     def warm_up(self, prompt: Seq[int]) -> None:
         self.desk.warm_ups.append((self.name, len(prompt), len(self.desk.asked)))
 
+    def settle(self, prompt: Seq[int]) -> None:
+        self.desk.settled.append((self.name, len(prompt), len(self.desk.asked)))
+
     def answer(self, prompt: Seq[int]) -> Answered:
         if len(self.desk.asked) == self.desk.breaks_at:
             raise KeyboardInterrupt
         self.desk.asked.append((self.name, len(prompt)))
         if self.desk.journal is not None:
             self.desk.journal.note(DraftChoice(self.name), Entry(1.0, 0.0, 1, 1.0))
-        return Answered((1, 2, 3), 0.1, 0.5, 3, 0, 0, "length", 0.4, (NOTICE,))
+        return Answered((1, 2, 3), 0.1, 0.5, 0.55, 3, 0, 0, "length", 0.4, (NOTICE,))
 
 
 def encode(prompt: Prompt) -> list[int]:
@@ -71,10 +75,12 @@ def test_every_turn_is_asked_once_in_the_order_of_the_plan(tmp_path: Path) -> No
     assert desk.progress == [Progress(i, 8, i) for i in range(1, 9)]
     assert desk.notices == [NOTICE] * 16
     assert desk.warm_ups == [("off", 1, 0), ("auto", 1, 0)]
+    # Both arms before each turn, never in the middle of one.
+    assert desk.settled == [(name, desk.asked[n][1], n) for n in range(0, 16, 2) for name in ("off", "auto")]
     kept = list(folder.runs)
     assert len(kept) == 16
-    assert {(one.category, one.prompt_tokens, one.n_tokens, one.plain_seconds) for one in kept} == {
-        (name, n, 3, 0.4) for name in "xy" for n in (1, 2)
+    assert {(one.category, one.prompt_tokens, one.n_tokens, one.total_seconds, one.plain_seconds) for one in kept} == {
+        (name, n, 3, 0.55, 0.4) for name in "xy" for n in (1, 2)
     }
     assert [(one.arm, one.place) for one in kept[2:4]] == [("auto", 0), ("off", 1)]
 

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+import edgespec
 from edgespec.backend import machine
 from edgespec.backend.settings import FlashAttention, LlamaSettings
-from edgespec.bench.place import load_now, place
+from edgespec.bench.place import code_fingerprint, load_now, place
 
 
 def test_the_line_names_everything_that_decides_a_figure() -> None:
@@ -19,3 +24,22 @@ def test_the_line_names_everything_that_decides_a_figure() -> None:
 
 def test_load_is_a_number_of_processes() -> None:
     assert load_now() >= 0.0
+
+
+def test_the_code_is_told_by_its_version_and_a_digest() -> None:
+    version, _, digest = code_fingerprint().partition("|")
+    assert version == edgespec.__version__
+    assert len(digest) == 16
+    assert code_fingerprint() == code_fingerprint()
+
+
+def test_changed_code_is_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "__init__.py").write_text("")
+    (tmp_path / "deep" / "a.py").write_text("x = 1")
+    monkeypatch.setattr(edgespec, "__file__", str(tmp_path / "__init__.py"))
+    before = code_fingerprint()
+    (tmp_path / "deep" / "a.py").write_text("x = 2")
+    changed = code_fingerprint()
+    (tmp_path / "deep" / "a.py").rename(tmp_path / "deep" / "b.py")
+    assert len({before, changed, code_fingerprint()}) == 3

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgespec.bench.plot import Bar, bars, draw, require_matplotlib
+from edgespec.bench.plot import Bar, bars, draw, require_matplotlib, require_writable
 from edgespec.bench.report import Report, report
 from edgespec.bench.runs import Runs
 from edgespec.errors import BadInput, MissingExtra
@@ -38,6 +38,17 @@ def test_a_png_is_drawn(found: Report, tmp_path: Path) -> None:
     assert path.read_bytes().startswith(PNG)
     with pytest.raises(BadInput, match="--plot"):
         draw(found, "a machine", tmp_path / "no" / "folder.png")
+
+
+def test_a_place_is_tried_without_harm(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.png"
+    kept.write_bytes(PNG)
+    require_writable(kept)
+    require_writable(tmp_path / "new.png")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("kept.png", PNG)]
+    for path in (tmp_path, tmp_path / "no" / "folder.png", kept / "below.png"):
+        with pytest.raises(BadInput, match="--plot"):
+            require_writable(path)
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,21 @@ def test_a_text_of_another_length_counts_with_the_plain_length() -> None:
     assert found.quartiles[1] == pytest.approx((2.0 + 0.5) / 2)
 
 
+def test_the_whole_time_has_the_reading_on_both_sides() -> None:
+    """Plain reads for 1 s and decodes for 1 s; the arm decodes in half of it, and of a text twice as long."""
+    plain = [made(prompt, decode_seconds=1.0, read_seconds=1.0) for prompt in "ab"]
+    arm = [made("a", "auto", decode_seconds=0.5, read_seconds=1.0)]
+    arm.append(made("b", "auto", n_tokens=20, decode_seconds=1.0, read_seconds=1.0))
+    found = figures([Pair(one, other) for one, other in zip(arm, plain, strict=True)])
+    assert found.time_ratio == pytest.approx(0.5)
+    assert found.total_time_ratio == pytest.approx(1.5 / 2.0)
+    assert found.total_interval is not None
+    assert (found.total_interval.low, found.total_interval.high) == pytest.approx((0.75, 0.75))
+    alone = figures([Pair(arm[0], plain[0])])
+    assert alone.total_time_ratio == pytest.approx(0.75)
+    assert alone.total_interval is None
+
+
 def test_the_interval_of_two_prompts_is_between_them() -> None:
     """A quarter of the resamples has the first prompt twice, a quarter the second: both ends are reached."""
     found = figures([pair("a", 1.0, 0.5), pair("b", 1.0, 1.5)])
@@ -77,6 +92,8 @@ def test_counts() -> None:
 def test_overall_is_total_time_and_the_mean_of_categories() -> None:
     found = overall([pair("a", 1.0, 0.5, "x"), pair("b", 3.0, 3.0, "y"), pair("c", 3.0, 3.0, "y")])
     assert found.total.time_ratio == pytest.approx(6.5 / 7.0)
+    assert found.total.total_time_ratio == found.total.time_ratio  # nothing was read
+    assert found.total.total_interval == found.total.interval
     assert found.mean_speedup == pytest.approx((2.0 + 1.0) / 2)
     assert found.mean_interval is not None
     assert (found.mean_interval.low, found.mean_interval.high) == pytest.approx((1.5, 1.5))

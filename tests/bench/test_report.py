@@ -46,10 +46,12 @@ def test_the_keys_that_programs_use(tmp_path: Path) -> None:
     assert x["acceptance"] == pytest.approx(7 / 20)
     assert x["same_text"] == 0.5
     assert (x["low"], x["high"]) == pytest.approx((0.5, 0.8))
+    assert (x["total_time_ratio"], x["total_low"], x["total_high"]) == pytest.approx((0.65, 0.5, 0.8))
     assert (x["n_tokens"], x["n_prompts"], x["n_pairs"]) == (20, 2, 2)
     y = found["by_category"]["y"]["auto"]
     assert (y["speedup"], y["low"], y["high"]) == (pytest.approx(4.0), None, None)
     overall = found["overall"]["auto"]
+    assert {"total_time_ratio", "total_low", "total_high"} <= set(overall)
     assert overall["speedup"] == pytest.approx(3.0 / 1.55)
     assert overall["mean_speedup"] == pytest.approx((2.0 / 1.3 + 4.0) / 2)
     assert found["overall"]["off"]["speedup"] == 1.0
@@ -79,7 +81,7 @@ def test_the_table_has_a_row_for_each_category_and_arm(tmp_path: Path) -> None:
     rows = [line.split() for line in lines]
     assert rows[1] == ["x", "off", "10.0", "1.00", "20"]
     assert rows[2] == [
-        "auto", "15.4", "1.54x", "0.500-0.800", "1.62x", "1.44-1.81", "1.54", "35%", "20",
+        "auto", "15.4", "1.54x", "0.500-0.800", "1.62x", "1.44-1.81", "0.650", "0.500-0.800", "1.54", "35%", "20",
     ]  # fmt: skip
     assert rows[4][:3] == ["auto", "40.0", "4.00x"]
     assert any(line.startswith("  mean of categories  auto") and "2.77x" in line for line in lines)

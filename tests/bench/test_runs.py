@@ -14,7 +14,7 @@ from edgespec.bench.runs import ANSWERS, HEAD, Identity, Measured, RunFolder, Ru
 from edgespec.errors import BadInput, DiskFull
 from tests.bench.made import made
 
-IDENTITY = Identity("model", "library", "machine", "{}", "prompts", ("off", "auto"), 64, False, "{}")
+IDENTITY = Identity("model", "library", "machine", "{}", "prompts", ("off", "auto"), 64, False, "{}", "tuning", "code")
 A = Prompt("a", "c", "x")
 
 
@@ -31,8 +31,7 @@ def both(prompt: str = "a", repeat: int = 0) -> list[Measured]:
         Measured,
         *([st.text()] * 3),
         *([st.integers(0, 9)] * 4),
-        st.floats(0.001, 9.0),
-        st.floats(0.001, 9.0),
+        *([st.floats(0.001, 9.0)] * 3),
         *([st.integers(0, 9)] * 3),
         st.booleans(),
         *([st.text()] * 2),
@@ -80,6 +79,7 @@ def test_lines_that_are_no_answers_are_passed_over_and_counted(tmp_path: Path) -
         json.dumps({key: value for key, value in whole.items() if key != "arm"}),
         json.dumps({**whole, "n_tokens": "ten"}),
         json.dumps({**whole, "decode_seconds": 0.0}),
+        json.dumps({**whole, "total_seconds": 0.0}),
         json.dumps({**whole, "n_tokens": -1}),
         "[" * 100_000,
     ]
@@ -99,6 +99,10 @@ def test_another_measurement_is_not_mixed_in(tmp_path: Path) -> None:
     RunFolder(tmp_path, IDENTITY).add(both())
     with pytest.raises(BadInput, match=r"other arms, max_tokens; give another folder"):
         RunFolder(tmp_path, replace(IDENTITY, max_tokens=9, arms=("off",)))
+    others = replace(IDENTITY, tuning="untuned", code="changed", drafters=("hostile",))
+    with pytest.raises(BadInput, match="other tuning, code, drafters;"):
+        RunFolder(tmp_path, others)
+    assert Identity.from_text(others.to_text()) == others
     (tmp_path / HEAD).write_text("{}")
     with pytest.raises(BadInput, match="no measurement"):
         RunFolder(tmp_path, IDENTITY)

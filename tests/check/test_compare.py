@@ -7,16 +7,19 @@ from dataclasses import replace
 
 import pytest
 
+from edgespec.backend import machine
 from edgespec.backend.settings import FlashAttention
-from edgespec.check.compare import Asker, Comparer, Result
+from edgespec.check import compare
+from edgespec.check.compare import Comparer, Result, result_of
 from edgespec.engine import DraftChoice, GenerateOptions
 from edgespec.engine.sockets import Interruptible
-from edgespec.errors import ContextOverflow
+from edgespec.errors import ContextOverflow, NotEnoughMemory
 from edgespec.events import Completion, Notice
-from edgespec.replay import Run
+from edgespec.replay import Difference, Run, Verdict
 from edgespec.spec.ports import Target
 from tests.check.toy_check import CLEAR, LETTERS, LEVEL, LIMITS, OPTIONS, PROMPTS, VOCAB, comparer_over
 from tests.engine.toy_engine import EngineTarget, engine_over
+from tests.library.toy_card import toy_card
 from tests.planted import LostCell, OffByOne, StaleCell
 
 WARM = replace(OPTIONS, sampling=replace(LETTERS, temperature=0.7, top_p=0.9, seed=5))
@@ -91,23 +94,35 @@ def test_rounding_does_not_excuse_a_planted_defect(plant: Callable[[Target], Tar
 
 def test_what_threads_stepped_down_may_explain_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of a busy machine that differ beyond a tie are made anew, but not for ever, and not exact ones."""
-    ask, calls = Asker.ask, [0]
+    ask, calls = Comparer.ask, [0]
 
-    def disturbed(self: Asker, prompt: list[int], options: GenerateOptions) -> tuple[Run, Completion]:
+    def disturbed(self: Comparer, prompt: list[int], options: GenerateOptions) -> tuple[Run, Completion]:
         calls[0] += 1
         run, completion = ask(self, prompt, options)
         return run, replace(completion, notices=(Notice("cores-taken", "others use them"),))
 
-    monkeypatch.setattr(Asker, "ask", disturbed)
+    monkeypatch.setattr(Comparer, "ask", disturbed)
     for plant, options, n_calls, result in (
-        (OffByOne, OPTIONS, 6, Result.BUG),
+        (OffByOne, OPTIONS, 6, Result.UNDECIDED),
         (OffByOne, replace(OPTIONS, exact=True), 2, Result.BUG),
         (None, OPTIONS, 2, Result.IDENTICAL),
     ):
         calls[0] = 0
         with comparer_over(CLEAR, plant, widths=tuple(range(1, 17))) as comparer:
-            assert comparer.compare(PROMPTS[0], options).result is result
+            found = comparer.compare(PROMPTS[0], options)
+        assert found.result is result
         assert calls[0] == n_calls
+        if found.difference is not None:
+            assert found.difference.line.startswith(f"{result.value} at token ")
+
+
+def test_only_what_no_replay_explains_is_undecided() -> None:
+    tie = Difference(Verdict.TIE, 3, 1, 2, 1, 4, ())
+    for disturbed in (False, True):
+        assert result_of(None, disturbed) is Result.IDENTICAL
+        assert result_of(tie, disturbed) is Result.TIE
+    bug = replace(tie, verdict=Verdict.BUG)
+    assert (result_of(bug, False), result_of(bug, True)) == (Result.BUG, Result.UNDECIDED)
 
 
 def test_an_answer_that_ends_too_early_is_a_bug_without_a_gap() -> None:
@@ -115,7 +130,7 @@ def test_an_answer_that_ends_too_early_is_a_bug_without_a_gap() -> None:
         run = Run((1, 2), (), (5, 6))
         found = comparer.judge(OPTIONS, run, replace(run, token_ids=(5,)))
         assert found is not None
-        shown = comparer.shown(found)
+        shown = comparer.shown(found, Result.BUG)
     assert (shown.plain.id, shown.drafted.id, shown.drafted.text) == (6, None, "")
     assert shown.gap is None
     assert "the end" in shown.line
@@ -127,7 +142,7 @@ def test_special_tokens_are_shown_as_they_are_spelled() -> None:
         run = Run((1, 2), (), (5, end))
         found = comparer.judge(OPTIONS, run, replace(run, token_ids=(5,)))
         assert found is not None
-        assert comparer.shown(found).plain.text in VOCAB.special_tokens
+        assert comparer.shown(found, Result.BUG).plain.text in VOCAB.special_tokens
 
 
 def test_the_second_copy_is_made_when_it_is_needed_and_closed() -> None:
@@ -149,6 +164,37 @@ def test_the_second_copy_is_made_when_it_is_needed_and_closed() -> None:
         comparer.judge(OPTIONS, run, replace(run, token_ids=(5,)))
         assert [one.closed.is_set() for one in made] == [True, False]
     assert made[1].closed.is_set()
+
+
+def test_a_second_copy_that_does_not_fit_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[object] = []
+
+    def load(*arguments: object) -> Interruptible:
+        loaded.append(arguments)
+        return EngineTarget(CLEAR, LIMITS)
+
+    monkeypatch.setattr(compare, "fresh_target", load)
+    run = Run((1, 2), (), (5, 6))
+    with engine_over(EngineTarget(CLEAR, LIMITS)) as engine:
+        with Comparer(engine) as comparer:
+            monkeypatch.setattr(machine, "available_memory_bytes", lambda: 1 << 40)
+            comparer.judge(OPTIONS, run, replace(run, token_ids=(5,)))
+        assert len(loaded) == 1
+        monkeypatch.setattr(machine, "available_memory_bytes", lambda: 1 << 10)
+        with Comparer(engine) as comparer, pytest.raises(NotEnoughMemory):
+            comparer.judge(OPTIONS, run, replace(run, token_ids=(5,)))
+    assert len(loaded) == 1
+
+
+def test_the_template_and_the_stops_of_the_models_card_hold() -> None:
+    card = replace(toy_card(b"x"), chat_template="{{ messages[0].content }}", stop_strings=("a", "b", "c"))
+    with comparer_over(CLEAR) as comparer:
+        before = comparer.compare(PROMPTS[0], OPTIONS)
+    with engine_over(EngineTarget(CLEAR, LIMITS)) as engine:
+        engine.card = card
+        found = Comparer(engine).compare(PROMPTS[0], OPTIONS)
+        assert found.n_prompt < before.n_prompt + 4
+        assert found.n_tokens < before.n_tokens
 
 
 def test_a_prompt_beyond_the_context_is_said() -> None:

@@ -53,6 +53,18 @@ def test_what_weakens_the_result_is_said() -> None:
     assert to_lines(replace(undrafted, comparisons=()))[1].startswith("skipped")
 
 
+def test_what_could_not_be_decided_is_counted_and_said() -> None:
+    report = replace(REPORT, comparisons=(SAME, replace(BUG, result=Result.UNDECIDED)))
+    fields = to_fields(report)
+    assert (fields["bugs"], fields["undecided"], fields["prompts"]) == (0, 1, 2)
+    assert not report.has_bug
+    lines = to_lines(report)
+    assert lines[1].endswith("1 identical, 0 ties, 0 bugs, 1 undecided")
+    assert lines[2].startswith("undecided: ")
+    assert "undecided" not in "".join(to_lines(REPORT))
+    assert to_fields(REPORT)["undecided"] == 0
+
+
 def test_only_a_bug_is_a_failure() -> None:
     assert REPORT.has_bug
     assert not replace(REPORT, comparisons=(SAME, TIE)).has_bug

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgespec.backend.llama.native import library_fingerprint
-from edgespec.bench import baseline, measure
+from edgespec.bench import baseline, measure, session
 from edgespec.bench.measure import measured
 from edgespec.bench.runs import Measured
 from edgespec.cli.bench import bench
@@ -20,7 +20,7 @@ from edgespec.engine.choosing import forced_by
 from edgespec.engine.options import EngineOptions
 from edgespec.spec.cost import CostTable
 from edgespec.tune.store import save_tuning, tuning_records
-from tests.doctor.cases import tuning
+from tests.bench.made import tuning
 
 Bench = Callable[..., Result]
 
@@ -74,7 +74,8 @@ def test_json_has_every_category_and_draft(bench_: Bench, toy: Path, prompts: Pa
             )
             assert one["tokens_per_second"] > 0
     assert found["overall"]["off"]["n_tokens"] == 2 * 2 * 2 * 16
-    assert found["overall"]["off"]["speedup"] == 1.0
+    assert found["overall"]["off"]["speedup"] == found["overall"]["off"]["total_time_ratio"] == 1.0
+    assert found["overall"]["lookup"]["total_low"] <= found["overall"]["lookup"]["total_high"]
     assert found["overall"]["off"]["tokens_per_pass"] == 1.0
     assert found["complete"] is True
     assert found["machine"]["settings"]["n_threads"] == 1
@@ -96,12 +97,10 @@ def test_the_table_and_going_on(bench_: Bench, toy: Path, prompts: Path, tmp_pat
     lines = result.stdout.splitlines()
     assert lines[0].split()[:3] == ["drafts", "tok/s", "speed-up"]
     assert [line.split()[0] for line in lines if line and not line.startswith(" ")] == [
-        "prose",
-        "song",
-        "all",
-        "without",
+        *("prose", "song", "all", "without", "tok/s,"),
         lines[-1].split()[0],
     ]
+    assert "are of decoding" in lines[-2]
     assert "load at the end" in lines[-1]
     assert str(out) in result.stderr
     kept = (out / "answers.jsonl").read_text()
@@ -201,12 +200,45 @@ def test_a_measured_model_drafts_and_its_ledger_is_there(
     assert f"ledger of auto: {len(rounds)} rounds replayed" in text
 
 
+def test_another_tuning_is_another_measurement(
+    bench_: Bench, toy: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGESPEC_HOME", str(tmp_path / "home"))
+    arguments = options(prompts, "--drafts", "off", "--out", tmp_path / "run")
+    assert bench_(toy, *arguments).exit_code == 0
+    wishes = forced_by(EngineOptions(threads=1))
+    prices = CostTable((0,), (1, 2), ((0.001, 0.002),))
+    save_tuning(toy, library_fingerprint(), wishes, tuning_records(), tuning(prices))
+    result = bench_(toy, *arguments)
+    assert result.exit_code == 13
+    assert "tuning" in result.stderr
+
+
+def test_other_code_is_another_measurement(
+    bench_: Bench, toy: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = options(prompts, "--drafts", "off", "--out", tmp_path / "run")
+    assert bench_(toy, *arguments).exit_code == 0
+    monkeypatch.setattr(session, "code_fingerprint", lambda: "0.0|changed")
+    result = bench_(toy, *arguments)
+    assert result.exit_code == 13
+    assert "other code" in result.stderr
+
+
+def test_the_model_of_the_environment_is_taken(
+    bench_: Bench, toy: Path, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGESPEC_MODEL", str(toy))
+    assert parsed(bench_(*options(prompts, "--drafts", "off", "--json")))["machine"]["model"] == "toy"
+
+
 def test_what_cannot_be_is_said_before_a_model_is_opened(bench_: Bench, prompts: Path, tmp_path: Path) -> None:
     for arguments, exit_code, complaint in (
         (["--prompts", tmp_path / "none"], 13, "none"),
         (["--prompts", prompts, "--drafts", "magic"], 13, "--drafts magic"),
         (["--prompts", prompts, "--temperature", "-1"], 13, "temperature"),
         (["--prompts", prompts, "--repeat", "0"], 2, "--repeat"),
+        (["--prompts", prompts, "--plot", tmp_path / "no" / "folder.png"], 13, "--plot"),
         ([], 2, "--prompts"),
     ):
         result = bench_("no-such-model", *arguments)

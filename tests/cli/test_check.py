@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgespec.backend.llama.target import LlamaTarget
+from edgespec.check.compare import Result as Verdict
 from edgespec.cli.check import BUG, check
 from edgespec.cli.main import Commands
 from edgespec.spec.ports import Commit, IntArray
@@ -93,6 +95,23 @@ def test_a_planted_defect_is_exit_code_1(toy: Path, prompts: Path, monkeypatch: 
     said = invoke(toy, "--prompts", prompts, "--max-tokens", "40", "--draft", "lookup")
     assert said.exit_code == BUG
     assert f"bug at token {bug['position']}: " in said.stdout
+
+
+def test_what_a_busy_machine_leaves_undecided_is_said_and_no_failure(
+    toy: Path, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgespec.check.compare import Comparer
+
+    compare = Comparer.compare
+
+    def busy(self: Comparer, prompt: Any, options: Any) -> Any:
+        return replace(compare(self, prompt, options), result=Verdict.UNDECIDED)
+
+    monkeypatch.setattr(Comparer, "compare", busy)
+    result = invoke(toy, "--prompts", prompts, "--max-tokens", "4")
+    assert result.exit_code == 0
+    assert "0 bugs, 2 undecided" in result.stdout
+    assert found(toy, "--prompts", prompts, "--max-tokens", "4")["undecided"] == 2
 
 
 def test_a_prompt_that_is_too_long_is_skipped_and_named(toy: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from edgespec.backend import machine
 from edgespec.backend.llama.native import library_fingerprint
 from edgespec.cli.doctor import ASKED_TOKENS, doctor
 from edgespec.cli.main import Commands
+from edgespec.cli.predict import predict
 from edgespec.config import cache_dir
 from edgespec.engine import EngineOptions
 from edgespec.engine.choosing import cache_shape, wanted_settings
@@ -22,7 +23,7 @@ from edgespec.spec.cost import CostTable
 from edgespec.spec.policy import Reason
 from edgespec.tune.store import Forced, save_tuning, tuning_records
 from edgespec.tune.tuning import Tuning
-from tests.doctor.cases import FLAT, STEEP, tuning
+from tests.doctor.cases import FLAT, STEEP, tuning, tuning_by_length
 from tools.make_toy_model import Kind, write_toy_model
 
 REPEATS = "the river runs under the bridge and the river runs under the"
@@ -48,8 +49,12 @@ def store(path: Path, found: Tuning) -> None:
 
 def invoke(*arguments: object) -> Result:
     """As `edgespec doctor`, its errors leaving as they do from the whole command."""
-    group = Commands("edgespec", commands=[doctor], context_settings={"auto_envvar_prefix": "EDGESPEC"})
-    result = CliRunner().invoke(group, ["doctor", *map(str, arguments)])
+    return run("doctor", *arguments)
+
+
+def run(*arguments: object) -> Result:
+    group = Commands("edgespec", commands=[doctor, predict], context_settings={"auto_envvar_prefix": "EDGESPEC"})
+    result = CliRunner().invoke(group, list(map(str, arguments)))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
@@ -108,6 +113,47 @@ def test_what_flags_and_tables_say(tuned: Path, found: Tuning, arguments: list[o
     assert codes(tuned, *arguments)[0] == code
 
 
+@pytest.mark.parametrize("context", [100, 362, 363, 500])
+def test_the_doctor_and_predict_speak_of_the_same_settings(tuned: Path, context: int) -> None:
+    store(tuned, tuning_by_length())
+    got = told(tuned, "--context", context)
+    predicted = json.loads(run("predict", tuned, "--table", "--json", "--context", context).stdout)
+    assert [one["rows"] for one in got["break_even"]] == predicted["table"]["widths"]
+    assert [one["acceptance"] for one in got["break_even"]] == predicted["table"]["break_even_acceptances"]
+    assert got["settings"]["flash_attention"] == ("on" if context <= 362 else "off")
+    assert [one["up_to"] for one in got["choices"]] == [362, None]
+
+
+def test_an_answer_is_explained_with_the_settings_for_its_own_length(tuned: Path) -> None:
+    store(tuned, tuning_by_length())
+    prompt = REPEATS * 30
+    got = told(tuned, "--ask", prompt, "--max-tokens", 8)
+    length = got["asked"]["prompt_tokens"] + 8
+    assert length > 362
+    assert (got["table"]["context"], got["settings"]["flash_attention"]) == (length, "off")
+    assert got["asked"]["settings"] == {key: got["settings"][key] for key in got["asked"]["settings"]}
+    forced = told(tuned, "--ask", prompt, "--max-tokens", 8, "--context", 100)
+    assert (forced["table"]["context"], forced["settings"]["flash_attention"]) == (100, "on")
+    assert forced["asked"]["settings"]["flash_attention"] == "off"
+
+
+def test_the_threads_of_the_answer_are_told(toy: Path) -> None:
+    pace = told(toy, "--threads", 2, "--ask", "hello", "--max-tokens", 8)["pace"]
+    assert pace["n_wanted"] == 2
+    assert set(pace) >= {"n_threads", "n_cores", "taken", "n_aborted", "n_steps_down"}
+    assert told(toy, "--ask", "hello", "--max-tokens", 8)["pace"] is None  # one thread is never taken back
+
+
+def test_an_exact_answer_tells_the_class_that_was_unknown_before(tuned: Path) -> None:
+    store(tuned, tuning(FLAT, width_class=()))
+    rest = told(tuned, "--exact")
+    assert (rest["width_class"], len(rest["table"]["seconds"])) == (None, 5)
+    assert "is found at the first exact answer" in invoke(tuned, "--exact").stdout
+    asked = told(tuned, "--exact", "--ask", "hello", "--max-tokens", 8)
+    assert asked["width_class"]
+    assert set(map(int, asked["table"]["seconds"])) <= set(asked["width_class"]) | {1}
+
+
 def test_where_drafting_is_switched_off_is_named(tuned: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (flag,) = told(tuned, "--draft", "off")["reasons"]
     assert "--draft" in flag["evidence"]
@@ -150,6 +196,23 @@ def test_a_small_window_cache_is_no_place_for_exact_drafts(tmp_path: Path, monke
     monkeypatch.setattr(machine, "available_memory_bytes", lambda: int(small / (1.0 - MARGIN)) + 64)
     assert {"windowed-exact", "windowed-cache"} <= set(codes(path, "--exact"))
     assert "windowed-exact" not in codes(path)
+
+
+def test_tuning_is_no_remedy_for_a_cache_that_it_never_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGESPEC_HOME", str(tmp_path))
+    monkeypatch.setenv("EDGESPEC_CTX_SIZE", "4096")
+    path = write_toy_model(tmp_path / "gemma.gguf", kind=Kind.GEMMA3)
+    store(path, tuning(FLAT))
+    assert codes(path) == []
+    header = read_header(path)
+    wanted = wanted_settings(header, EngineOptions(threads=1))
+    small = estimate(header, cache_shape(header, wanted.windowed())).total_bytes(wanted.n_ctx)
+    monkeypatch.setattr(machine, "available_memory_bytes", lambda: int(small / (1.0 - MARGIN)) + 64)
+    reasons = {one["code"]: one for one in told(path)["reasons"]}
+    assert "tune" not in reasons["not-tuned"]["remedy"]
+    assert "--ctx-size" in reasons["not-tuned"]["remedy"]
 
 
 def test_a_build_that_crashes_with_extra_buffers(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

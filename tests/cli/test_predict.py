@@ -19,7 +19,7 @@ from edgespec.spec.cost import CostTable
 from edgespec.spec.predict import forecast
 from edgespec.tune.store import save_tuning, tuning_records
 from edgespec.tune.tuning import Choice, Tuned, Tuning
-from tests.doctor.cases import tuning
+from tests.bench.made import tuning
 
 Predict = Callable[..., Result]
 
@@ -133,9 +133,40 @@ def test_a_model_nobody_measured_is_an_error_of_its_own(predict_: Predict, toy: 
     result = predict_(toy, *ASKED)
     assert result.exit_code == 15
     assert result.stderr.splitlines() == [
-        f"Error: what passes of toy cost: it was not measured on this machine yet; run 'edgespec tune {toy}'."
+        f"Error: what passes of toy cost: it was not measured on this machine yet; "
+        f"run 'edgespec tune {toy} --threads 1'."
     ]
     assert result.stdout == ""
+    flags = ("--threads", 2, "--gpu-layers", 0, "--ctx-size", 512)
+    assert f"run 'edgespec tune {toy} --threads 2 --gpu-layers 0'" in predict_(toy, *ASKED, *flags).stderr
+
+
+def test_the_model_of_the_environment_is_taken(predict_: Predict, tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGESPEC_MODEL", str(tuned))
+    assert parsed(predict_(*ASKED, "--json"))["speedup"] > 0.0
+
+
+def test_one_thread_has_what_was_measured_beside_all(
+    predict_: Predict, other_toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the engine takes it: nobody measured with --threads 1."""
+    monkeypatch.setenv("EDGESPEC_HOME", str(tmp_path / "home"))
+    kept = replace(tuning(SHORT), choices=(Choice(4096, Tuned(LlamaSettings(n_threads=2), SHORT, LONG)),))
+    save_tuning(other_toy, library_fingerprint(), forced_by(EngineOptions()), tuning_records(), kept)
+    found = parsed(predict_(other_toy, *ASKED, "--threads", 1, "--json"))
+    assert found["speedup"] == forecast(LONG, 256, 0.7, 3).speedup
+
+
+def test_a_width_between_measured_ones_takes_the_next_and_says_so(predict_: Predict, tuned: Path) -> None:
+    arguments = (tuned, "--acceptance", 0.7, "--width", 6, "--context", 0)
+    found = parsed(predict_(*arguments, "--json"))
+    assert (found["rows"], found["priced_rows"]) == (6, 8)
+    assert found["speedup"] == forecast(SHORT, 0, 0.7, 5).speedup
+    heading = predict_(*arguments).stdout.splitlines()[0]
+    assert "a pass of 6 rows takes 20.0 ms (not measured: as long as one of 8 rows), of one row 10.0 ms" in heading
+    exact = (tuned, *ASKED)
+    assert parsed(predict_(*exact, "--json"))["priced_rows"] == 4
+    assert "not measured" not in predict_(*exact).stdout
 
 
 def test_other_wishes_are_other_measurements(predict_: Predict, tuned: Path) -> None:
@@ -172,7 +203,12 @@ def test_a_curve_from_a_file(predict_: Predict, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"curve": {}}', '{"curve": {"2": 1}}', '{"curve": {"1": -1}}', '{"choices": [{}]}']
+    "text",
+    [
+        *("", "[]", "{}", '{"curve": {}}', '{"curve": {"2": 1}}', '{"curve": {"1": -1}}', '{"choices": [{}]}'),
+        *('{"choices": [{"up_to": 1, "curves": {}}]}', '{"choices": {"a": 1}}', '{"choices": 5}'),
+        f'{{"curve": {{"1": 1{"0" * 400}}}}}',
+    ],
 )
 def test_a_file_without_a_curve_is_refused(predict_: Predict, tmp_path: Path, text: str) -> None:
     path = tmp_path / "tune.json"

@@ -47,6 +47,12 @@ def test_the_price_of_exact_is_shown() -> None:
     assert "exact: widths 1-4, 8, 16, 5 rows padded" in line
 
 
+def test_an_answer_with_fewer_threads_says_why() -> None:
+    notice = Notice("cores-taken", "other programs use 1.6 of 2 cores: running with 1 thread instead of 2")
+    assert "fewer threads: cores taken by others" in stats_line(replace(ANSWER, notices=(notice,)), 99)
+    assert "fewer threads" not in stats_line(ANSWER, 99)
+
+
 def test_an_answer_stopped_before_its_first_pass_has_a_line_too() -> None:
     stopped = replace(ANSWER, finish=Finish.CANCELLED, usage=Usage(9, 0), timings=replace(TIMINGS, passes=0))
     line = stats_line(stopped, 99)

@@ -10,20 +10,32 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from edgespec.backend import cores
+from edgespec.backend.cores import CoreUse
 from edgespec.cli.tune import tune
 from edgespec.errors import BadInput, EdgeSpecError
-from edgespec.tune import tuner
-from edgespec.tune.contention import Cpu
 from edgespec.tune.search import Search
 
 Tune = Callable[..., Result]
+
+
+class Cores:
+    """The processor as the tuner sees it, with programs that use so much of it."""
+
+    others = 0.0
+
+    def __init__(self, _pids: object) -> None:
+        pass
+
+    def use(self) -> CoreUse:
+        return CoreUse(1.0, 2, 1.0, self.others)
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tune:
     """The command in a home of its own, on a machine nobody else uses."""
     monkeypatch.setenv("EDGESPEC_HOME", str(tmp_path))
-    monkeypatch.setattr(tuner, "read_cpu", lambda wall: Cpu(0.0, 0.0, wall))
+    monkeypatch.setattr(cores, "CoreReader", Cores)
 
     def run(*arguments: object) -> Result:
         result = CliRunner().invoke(tune, [str(argument) for argument in arguments])
@@ -45,7 +57,10 @@ def test_tables(run: Tune, toy: Path, tmp_path: Path) -> None:
     assert sum(line.startswith("Chosen") for line in lines) in (1, 2)
     curve = next(i for i, line in enumerate(lines) if line.startswith("ROWS"))
     assert re.match(r"1 +\d", lines[curve + 1])
-    assert lines[-1] == f"Kept in {tmp_path / 'cache' / 'tuning.json'}."
+    assert lines[-1] == (
+        f"Kept in {tmp_path / 'cache' / 'tuning.json'}. Only Python programs that open the engine with "
+        "EngineOptions(threads=1, extra_buffers=False) use it."
+    )
 
 
 def test_json(run: Tune, toy: Path) -> None:
@@ -63,13 +78,16 @@ def test_json(run: Tune, toy: Path) -> None:
 
 
 def test_beside_busy_programs(run: Tune, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuner, "read_cpu", lambda wall: Cpu(1e6 * wall, 0.0, wall))
+    monkeypatch.setattr(Cores, "others", 1.0)
     result = run(toy, "--cap", 2, "--no-extra-buffers", "--json")
     told = json.loads(result.stdout)
     assert told["stored"] is None
     assert [one["code"] for one in told["notices"]] == ["tuned-under-load"]
     assert "these times are not kept" in result.stderr
     assert not (tmp_path / "cache" / "tuning.json").exists()
+    shown = run(toy, "--cap", 2, "--no-extra-buffers").stdout
+    assert "Kept in" not in shown
+    assert "goes on from here" not in shown
 
 
 def test_ctrl_c_keeps_what_is_finished(run: Tune, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +103,16 @@ def test_ctrl_c_keeps_what_is_finished(run: Tune, toy: Path, tmp_path: Path, mon
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["tuning.json"]
     monkeypatch.setattr(Search, "curves", measured)
     assert run(toy, "--cap", 4, "--no-extra-buffers").exit_code == 0
+
+
+def test_ctrl_c_before_anything_is_measured_promises_nothing(
+    run: Tune, toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Search, "coarse", pressed)
+    assert "Nothing was measured that could be kept" in run(toy, "--cap", 4).stderr
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from edgespec.doctor.facts import DrafterFacts, expected
-from edgespec.doctor.gather import curve_at
+from edgespec.doctor.measured import curve_at
 from edgespec.spec.cost import CostTable
 from edgespec.spec.predict import forecast
 from tests.doctor.cases import FLAT, HEALTHY, STEEP, WIDTHS

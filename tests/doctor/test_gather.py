@@ -12,21 +12,20 @@ from edgespec.backend.cores import CoreUse
 from edgespec.backend.llama.native import library_fingerprint
 from edgespec.backend.settings import LlamaSettings
 from edgespec.config import cache_dir
-from edgespec.doctor.facts import DrafterFacts, Gpu, LedgerFacts, Origin, Wishes
+from edgespec.doctor.facts import ClassFacts, DrafterFacts, Gpu, LedgerFacts, Origin, Speedup, Wishes
 from edgespec.doctor.gather import (
-    OpenedFacts,
     at_rest,
-    curve_at,
     gpu_of,
     has_running_state,
     library_files,
-    live_curve,
     observed_drafters,
     possible_drafters,
     with_answer,
 )
+from edgespec.doctor.measured import OpenedFacts, curve_at
 from edgespec.engine import EngineOptions
 from edgespec.engine.choosing import cache_shape, wanted_settings
+from edgespec.engine.pace import PaceStatus
 from edgespec.errors import CorruptModel, NotEnoughMemory
 from edgespec.events import Completion, Finish, Notice, Timings, Usage
 from edgespec.library.header import read_header
@@ -35,7 +34,7 @@ from edgespec.spec.policy import Decision, DrafterView, Explanation, Reason
 from edgespec.spec.predict import BreakEven
 from edgespec.tune.store import Forced, save_tuning, tuning_records
 from edgespec.tune.tuning import Choice, Tuned, Tuning
-from tests.doctor.cases import FLAT, HEALTHY, STEEP, tuning
+from tests.doctor.cases import BY_LENGTH, FLAT, HEALTHY, LONG, SHORT, STEEP, tuning, tuning_by_length
 from tools.make_toy_model import Kind, write_toy_model
 
 OPTIONS = EngineOptions(ctx_size=512, threads=1)
@@ -104,13 +103,40 @@ def test_a_stored_tuning_decides(toys: dict[Kind, Path]) -> None:
     save_tuning(path, library_fingerprint(), Forced(threads=1), tuning_records(), tuning(FLAT))
     facts = at_rest("toy", path, OPTIONS, WISHES, None)
     assert (facts.settings.origin, facts.settings.measured_on) == (Origin.TUNED, "2026-01-02T03:04")
-    assert (facts.settings.n_tried, facts.settings.speedup) == (2, 1.7)
+    assert (facts.settings.n_tried, facts.settings.speedup) == (3, Speedup(1.5 * 0.010 / 0.010, 256))
     assert facts.settings.settings.n_ctx == 512
     assert facts.curve == curve_at(FLAT, 256, ())
-    assert facts.width_class == (2, 4, 8, 16)
+    assert facts.width_class == ClassFacts((2, 4, 8, 16), True, 0.011 / 0.010)
     exact = at_rest("toy", path, OPTIONS, replace(WISHES, exact=True, context=100), None)
     assert exact.curve == curve_at(FLAT, 100, (2, 4, 8, 16))
     assert at_rest("toy", path, EngineOptions(ctx_size=512), WISHES, None).curve is None  # it is of other flags
+
+
+@pytest.mark.usefixtures("own_home")
+def test_the_length_of_the_text_decides_as_in_the_engine(toys: dict[Kind, Path]) -> None:
+    path, known = toys[Kind.LLAMA], tuning_by_length()
+    save_tuning(path, library_fingerprint(), Forced(threads=1), tuning_records(), known)
+    for context, settings, table in ((300, SHORT, BY_LENGTH[0]), (400, LONG, BY_LENGTH[1])):
+        facts = at_rest("toy", path, OPTIONS, replace(WISHES, context=context), None)
+        assert facts.settings.settings == replace(settings, n_ctx=512)
+        assert facts.settings.origin is Origin.TUNED
+        assert facts.curve == curve_at(table, context, ())
+        assert [one.up_to for one in facts.settings.choices] == [362, None]
+        assert [one.settings.flash_attention.value for one in facts.settings.choices] == ["on", "off"]
+
+
+@pytest.mark.usefixtures("own_home")
+def test_exact_answers_of_an_unknown_class_are_shown_every_width(toys: dict[Kind, Path]) -> None:
+    path = toys[Kind.LLAMA]
+    save_tuning(path, library_fingerprint(), Forced(threads=1), tuning_records(), tuning(FLAT, width_class=()))
+    facts = at_rest("toy", path, OPTIONS, replace(WISHES, exact=True), None)
+    assert facts.width_class is None
+    assert facts.curve == curve_at(FLAT, 256, ())
+
+
+def test_where_nothing_can_be_taken_back_exact_answers_are_plain(toys: dict[Kind, Path]) -> None:
+    facts = at_rest("toy", toys[Kind.MAMBA], OPTIONS, replace(WISHES, exact=True), None)
+    assert facts.width_class == ClassFacts((1,), False)
 
 
 def tuning_of(tuned: Tuned) -> Tuning:
@@ -131,7 +157,7 @@ def test_settings_that_died_in_a_trial_are_not_used_and_told(toys: dict[Kind, Pa
     facts = at_rest("toy", path, OPTIONS, WISHES, None)
     assert (facts.settings.origin, facts.curve) == (Origin.FORCED, None)
     assert facts.settings.measured_on
-    assert facts.settings.died == ("flash attention off, 1 thread died: SIGSEGV",)
+    assert facts.settings.died == ("flash attention on, 1 thread died: SIGSEGV",)
 
 
 def test_short_memory_is_told(toys: dict[Kind, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,6 +242,7 @@ def test_an_answer_brings_what_the_engine_really_did() -> None:
     assert facts.ledger == LedgerFacts(0.01, 0.2)
     assert facts.drafters == (DrafterFacts("lookup", 40, 0.8),)
     assert facts.curve == replace(curve_at(FLAT, 256, ()), break_even=EXPLAINED.break_even)
+    assert (facts.asked.settings, facts.pace) == (used, None)
     assert facts.width_class == HEALTHY.width_class
 
 
@@ -224,15 +251,23 @@ def test_an_answer_of_an_engine_that_measured_nothing() -> None:
     widths = replace(COMPLETION, timings=replace(TIMINGS, exact=True, width_class=(1,)))
     facts = with_answer(exact, widths, OpenedFacts(LlamaSettings(), (), None, None))
     assert (facts.load, facts.ledger, facts.curve, facts.settings.origin) == (None, None, None, Origin.PROBED)
-    assert facts.width_class == (1,)
+    assert facts.width_class == ClassFacts((1,), False)
     assert facts.asked is not None
     assert (facts.asked.rounds, facts.asked.n_rounds) == ((), 0)
     assert facts.drafters == HEALTHY.drafters
 
 
-def test_without_rounds_the_table_is_the_stored_one() -> None:
-    exact = replace(WISHES, exact=True)
-    tuned = tuning(FLAT)
-    opened = OpenedFacts(tuned.choices[0].tuned.settings, (), tuned, None)
-    assert live_curve(exact, opened) == curve_at(FLAT, 256, (2, 4, 8, 16))
-    assert live_curve(exact, replace(opened, settings=LlamaSettings(n_threads=7))) is None
+def test_an_exact_answer_shows_the_class_it_was_kept_to() -> None:
+    """The tuning found none."""
+    exact = replace(HEALTHY, wishes=replace(HEALTHY.wishes, exact=True), width_class=None)
+    widths = replace(COMPLETION, timings=replace(TIMINGS, exact=True, width_class=(2, 8)))
+    tuned = tuning(FLAT, width_class=())
+    facts = with_answer(exact, widths, OpenedFacts(tuned.choices[0].tuned.settings, (), tuned, None))
+    assert facts.width_class == ClassFacts((2, 8), False, 0.011 / 0.010)
+    assert facts.curve == curve_at(FLAT, 256, (2, 8))
+
+
+def test_the_engine_s_threads_are_facts_too() -> None:
+    pace = PaceStatus(1, 2, 2, 1.6, 3, 1)
+    opened = OpenedFacts(LlamaSettings(), (), None, None, pace)
+    assert with_answer(HEALTHY, COMPLETION, opened).pace == pace

@@ -92,7 +92,7 @@ def test_settings_that_do_not_fit_are_tried_once_and_the_cache_is_empty_then() -
     target.refuses = NotEnoughMemory("what", "why", "remedy")
     one = arranger(target, Policies(TABLE))
     assert one.suit(request(1000), 0)
-    assert (one.settings, one.tuning) == (RUNNING, None)
+    assert (one.settings, one.tuning) == (RUNNING, TUNING)
     assert not one.suit(request(1000), 0)
     assert target.n_reopened == 1
 

@@ -34,7 +34,7 @@ TUNING = Tuning(
     (),
     ON,
     1.5,
-    (),
+    (1, 2),
     False,
     "2026-01-01T00:00:00",
 )
@@ -107,6 +107,7 @@ def test_for_one_thread_what_was_measured_beside_all_of_them_will_do(model: Path
     save_tuning(model, "build", Forced(), records, TUNING)
     known = known_tuning(model, "build", EngineOptions(threads=1), records)
     assert known is not None
+    assert known.width_class == ()  # which widths agree was compared with two threads
     assert [one.tuned for one in known.choices] == [
         Tuned(replace(ON, n_threads=1), ALONE, ALONE),
         Tuned(replace(OFF, n_threads=1), ALONE, ALONE),
@@ -119,3 +120,10 @@ def test_what_runs_is_as_measured_only_if_nothing_but_the_room_differs() -> None
     assert tuned_as(running, TUNING) is TUNING.choices[1].tuned
     assert tuned_as(replace(running, extra_buffers=False), TUNING) is None
     assert tuned_as(running, None) is None
+
+
+def test_a_cache_that_was_made_small_stays_small() -> None:
+    small = replace(LlamaSettings(n_ctx=4096), flash_attention=FlashAttention.OFF).windowed()
+    running = tuned_settings(small, TUNING.choices[0].tuned)
+    assert (running.swa_full, running.max_leaves) == (False, 1)
+    assert tuned_as(running, TUNING) is TUNING.choices[0].tuned

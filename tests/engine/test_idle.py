@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import Queue
 
+import pytest
+
 from edgespec.backend.settings import LlamaSettings
 from edgespec.engine.idle import MOST_ATTEMPTS, IdleTuner, Measure
-from edgespec.errors import NotEnoughMemory
+from edgespec.errors import EngineFailure, NotEnoughMemory
 from edgespec.spec.cost import CostTable
 from edgespec.tune.tuning import Choice, Tuned, Tuning
 from tests.engine.toy_engine import DEADLINE_SECONDS
@@ -99,6 +101,22 @@ def test_what_cannot_be_measured_is_given_up_in_silence() -> None:
         n_calls.get(timeout=DEADLINE_SECONDS)
     assert found.empty()
     assert n_calls.empty()
+
+
+@pytest.mark.parametrize("error", [EngineFailure("a process", "no memory", "wait"), OSError("no file")])
+def test_a_process_that_cannot_be_started_is_tried_again(error: Exception) -> None:
+    quiet, found, calls = threading.Event(), Queue[Tuning](), Queue[int]()
+    quiet.set()
+
+    def fail_once(_should_stop: Callable[[], bool]) -> Tuning | None:
+        calls.put(1)
+        if calls.qsize() == 1:
+            raise error
+        return FOUND
+
+    with tuner(fail_once, quiet, found):
+        assert found.get(timeout=DEADLINE_SECONDS) is FOUND
+    assert calls.qsize() == 2
 
 
 def test_a_machine_that_disturbs_every_attempt_is_left_in_peace() -> None:

@@ -505,3 +505,11 @@ def test_a_level_knows_its_counts() -> None:
     assert Level(2, 4).counts == {2, 4}
     assert Level(2).counts == {2}
     assert (Level(2, 4).most, Level(2).most, Level(2, 1).most) == (4, 2, 2)
+
+
+def test_what_others_did_before_the_answer_began_takes_no_threads() -> None:
+    one = Pace(ladder(2))
+    one.used(use(1.9, own=0.0, seconds=30.0))
+    assert not one.stepped_down
+    one.used(use(1.9, own=0.0, seconds=0.3))
+    assert one.stepped_down

@@ -234,3 +234,19 @@ def test_the_notice_says_who_uses_what(status: PaceStatus, message: str) -> None
     notice = cores_taken(status)
     assert notice.code == "cores-taken"
     assert notice.message == f"{message} until they are free"
+
+
+def test_other_settings_in_the_middle_of_an_exact_answer_keep_its_threads() -> None:
+    one = ToyMachine(EngineTarget(MODEL, LIMITS))
+    target = one.paced(TUNED)
+    target.restrict(())
+    target.retune(ladder(2, 0, TUNED))
+    one.n_busy = 2
+    for _ in range(3):
+        one.rest(0.3)
+        target.settle()
+    assert target.status.n_threads == 2
+    target.unrestrict()
+    one.rest(0.3)
+    target.settle()
+    assert target.status.n_threads == 1

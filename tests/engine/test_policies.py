@@ -55,6 +55,7 @@ def test_the_explanation_is_that_of_the_choice() -> None:
     assert explanation is not None
     assert [line.rows for line in explanation.break_even] == [2, 4]
     assert policies.explain(OFF, 0) is None
+    assert policies.of({LOOKUP}) is not policies.of({AUTO})
 
 
 def test_the_journal_names_the_choice_of_every_entry() -> None:

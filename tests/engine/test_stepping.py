@@ -132,7 +132,8 @@ def test_exact_answers_keep_their_threads_and_wait() -> None:
         completion = done(desk.ask(asked(exact=True)))
         assert answered(completion) == plain_answer(VOCAB, plain)
         assert {(n, late) for n, _, late in one.log[n_before:]} == {(2, False)}
-        assert codes(completion.notices) == []
+        assert codes(completion.notices) == ["cores-taken"]
+        assert "keeps its 2 threads" in completion.notices[0].message
         done(desk.ask(asked(max_tokens=20)))  # a fast one steps down again
     assert one.log[-1][0] == 1
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
+from edgespec.backend.cores import CoreUse
 from edgespec.backend.llama.native import library_fingerprint
 from edgespec.backend.settings import KvType
 from edgespec.events import Notice
 from edgespec.records import Records
-from edgespec.tune.contention import Cpu
 from edgespec.tune.store import Forced, stored_tuning
 from edgespec.tune.tuner import Place, real_means, tune_by
 from edgespec.tune.tuning import Tuning
@@ -21,11 +20,9 @@ def test_a_short_tuning(starter_model: Path, tmp_path: Path) -> None:
     forced = Forced(threads=1)
     records = Records(tmp_path / "tuning.json")
     said: list[Notice] = []
-    quiet = replace(real_means(starter_model), read_cpu=lambda wall: Cpu(0.0, 0.0, wall))
+    quiet = replace(real_means(starter_model), watch_cores=lambda _: lambda: CoreUse(1.0, 2, 1.0, 0.0))
     place = Place(starter_model, library_fingerprint(), forced, records)
-    began = time.monotonic()
     tuning: Tuning | None = tune_by(quiet, place, lambda _: None, lambda: False, 20.0, said.append)
-    assert time.monotonic() - began < 120.0  # the cap, and whatever a busy machine adds
     assert tuning is not None
     assert said == []
     assert stored_tuning(starter_model, place.library, forced, records) == tuning

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -8,6 +9,7 @@ from click.testing import CliRunner
 
 from edgespec.engine import Engine, GenerateOptions
 from edgespec.errors import BadInput, ModelNotFound
+from tests.library.toy_card import toy_card
 from tools.asking import Asker, Question, load_questions, reported
 
 
@@ -40,6 +42,18 @@ def test_an_answer_comes_with_its_rounds(engine: Engine) -> None:
     assert completion.timings.cached_prompt_tokens == 0
     again, _ = asker.ask(prompt, GenerateOptions(max_tokens=6))
     assert again.token_ids == run.token_ids
+
+
+def test_a_model_without_a_template_goes_on_with_the_text(engine: Engine) -> None:
+    whole = Asker(engine).tokens("the dog says")
+    engine.header = replace(engine.header, chat_template=None)
+    assert len(Asker(engine).tokens("the dog says")) < len(whole)
+
+
+def test_the_cards_template_is_the_models(engine: Engine) -> None:
+    engine.card = replace(toy_card(b"x"), chat_template="the cat: {{ messages[0].content }}")
+    said = b"".join(engine.vocab.piece(token) for token in Asker(engine).tokens("the dog says"))
+    assert said.decode() == "the cat: the dog says"
 
 
 def test_an_error_is_a_sentence_and_an_exit_code() -> None:

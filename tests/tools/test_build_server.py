@@ -32,7 +32,13 @@ from tools.build_server import (
 CMAKE = """
 import os, pathlib, sys
 calls = pathlib.Path(__file__).with_name("calls.txt")
-calls.open("a").write(" ".join(sys.argv[1:]) + " | " + os.environ["CFLAGS"] + "\\n")
+flags = os.environ["CFLAGS"]
+if "-B" in sys.argv:  # as CMake does: flags of the environment count only while there is no cache
+    cache = pathlib.Path(sys.argv[sys.argv.index("-B") + 1]) / "CMakeCache.txt"
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    flags = cache.read_text() if cache.exists() else flags
+    cache.write_text(flags)
+calls.open("a").write(" ".join(sys.argv[1:]) + " | " + flags + "\\n")
 if "--build" in sys.argv:
     print("[1/2] Building C object a.o")
     print("[2/2] Linking CXX executable bin/llama-server", flush=True)
@@ -150,6 +156,41 @@ def test_other_flags_build_again(calls: Path, source: Path, monkeypatch: pytest.
     monkeypatch.setenv("CMAKE_ARGS", "-DGGML_CUDA=ON -DX='a b'")
     build("1.2.3", source, 2)
     assert "-DGGML_CUDA=ON -DX=a b |" in calls.read_text().splitlines()[2]
+
+
+def test_other_compiler_flags_reach_a_compiler_that_was_configured_before(
+    calls: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build("1.2.3", source, 2)
+    monkeypatch.setattr(build_server, "build_variables", lambda: {"CFLAGS": "-O1"})
+    build("1.2.3", source, 2)
+    configured = [line.rpartition("| ")[2] for line in calls.read_text().splitlines() if line.startswith("-S")]
+    assert configured == ["-fno-dse", "-O1"]
+
+
+def test_a_finished_program_with_other_flags_is_not_taken(
+    calls: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = build(installed_version(), source, 2)
+    assert built_program() == program
+    with monkeypatch.context() as patched:
+        patched.setenv("CMAKE_ARGS", "-DGGML_CUDA=ON")
+        assert built_program() is None
+        patched.delenv("CMAKE_ARGS")
+        patched.setattr(build_server, "build_variables", lambda: {"CFLAGS": "-O1"})
+        assert built_program() is None
+    assert built_program() == program
+    assert len(calls.read_text().splitlines()) == 2
+
+
+def test_an_interrupted_build_keeps_its_cache(calls: Path, source: Path) -> None:
+    build("1.2.3", source, 2)
+    places = Places.of("1.2.3")
+    places.stamp.unlink()
+    (places.build / "CMakeCache.txt").write_text("kept", encoding="utf-8")
+    build("1.2.3", source, 2)
+    assert (places.build / "CMakeCache.txt").read_text(encoding="utf-8") == "kept"
+    assert len(calls.read_text().splitlines()) == 4
 
 
 def test_a_failure_shows_the_last_lines(tmp_path: Path) -> None:

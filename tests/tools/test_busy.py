@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgespec.events import RoundReport
-from tools.busy import N_JUDGED, BusyProcesses, Span, Stamps, back_seconds, figures, main, rate, table
+from tools.busy import N_JUDGED, Span, Stamps, back_seconds, figures, main, rate, table
 
 SPAN = Span(before=10, during=20, after=100)
 
@@ -67,16 +67,6 @@ def test_acts_are_done_at_their_tokens_once() -> None:
     assert len(stamps.moments) == 7
 
 
-def test_busy_processes_wait_and_are_gone_afterwards() -> None:
-    busy = BusyProcesses(1)
-    child = busy._children[0]
-    assert child.poll() is None
-    busy.go()
-    busy.end()
-    busy.end()
-    assert child.poll() is not None
-
-
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_run(as_json: bool, toy: Path) -> None:
     counts = ["--before", "2", "--during", "4", "--after", str(N_JUDGED), "--prompt-tokens", "10", "--repeat", "1"]
@@ -87,9 +77,20 @@ def test_a_run(as_json: bool, toy: Path) -> None:
         assert len(result.stdout.splitlines()) == 3
         return
     written = json.loads(result.stdout)
+    assert written["defaults"] == []
     assert (written["n_threads"], written["before"], written["during"]) == (2, 2, 4)
     assert [one["n_busy"] for one in written["runs"]] == [1, 2]
     assert all(one["during"] > 0.0 and one["during_vs_one_thread_alone"] > 0.0 for one in written["runs"])
+
+
+def test_the_library_as_it_comes_is_asked_too(toy: Path) -> None:
+    counts = ["--before", "2", "--during", "2", "--after", str(N_JUDGED), "--prompt-tokens", "10", "--repeat", "1"]
+    arguments = ["--model", str(toy), "--threads", "2", *counts, "--defaults"]
+    written = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
+    kinds = [(one["is_default"], one["n_busy"]) for one in written["defaults"]]
+    assert kinds == [(True, 1), (True, 2), (False, 1), (False, 2)]
+    assert [one["n_threads"] for one in written["defaults"][2:]] == [2, 2]
+    assert all(one["during"] > 0.0 and one["during_vs_one_thread_alone"] > 0.0 for one in written["defaults"])
 
 
 def test_an_unknown_model_is_said_in_one_sentence() -> None:

@@ -16,6 +16,7 @@ from tools.exactness import FAILURES, Comparison, Journal, Mode, counts, main, r
 from tools.exactness import Result as Found
 
 SAME = Comparison("1", "tales", Mode.EXACT_GREEDY, Found.IDENTICAL, 10, 20, 20, 9, "")
+NONE = {"tie": 0, "bug": 0, "undecided": 0, "mismatch": 0}
 SETTINGS = {"model": "m"}
 
 
@@ -29,10 +30,10 @@ def test_drafting_changes_nothing(questions: Path, toy: Path, tmp_path: Path) ->
     result = invoke(questions, toy, "--json", str(out))
     assert result.exit_code == 0, result.output
     rows = [line.split() for line in result.stdout.splitlines()]
-    assert rows[0] == ["prompts", "identical", "tie", "bug", "mismatch"]
-    assert [row[-5] for row in rows[1:4]] == ["3", "3", "3"]
+    assert rows[0] == ["prompts", "identical", "tie", "bug", "undecided", "mismatch"]
+    assert [row[-6] for row in rows[1:4]] == ["3", "3", "3"]
     written = json.loads(out.read_text(encoding="utf-8"))
-    assert written["counts"]["exact, greedy"] == {"prompts": 3, "identical": 3, "tie": 0, "bug": 0, "mismatch": 0}
+    assert written["counts"]["exact, greedy"] == {"prompts": 3, "identical": 3, **NONE}
     assert len(written["comparisons"]) == 9
     assert any(one["n_passes_drafted"] < one["n_passes_plain"] for one in written["comparisons"])
 
@@ -72,7 +73,7 @@ def test_a_failure_in_the_results_is_exit_code_1(questions: Path, toy: Path, tmp
 
 def test_every_result_of_a_comparison_has_a_name_and_a_tie_is_no_failure() -> None:
     fast = {result_of(Mode.FAST_GREEDY, one) for one in compared.Result}
-    assert fast == {Found.IDENTICAL, Found.TIE, Found.BUG}
+    assert fast == {Found.IDENTICAL, Found.TIE, Found.BUG, Found.UNDECIDED}
     for mode in (Mode.EXACT_GREEDY, Mode.EXACT_WARM):
         assert result_of(mode, compared.Result.BUG) is Found.MISMATCH
         assert result_of(mode, compared.Result.IDENTICAL) is Found.IDENTICAL
@@ -94,7 +95,7 @@ def test_the_journal_keeps_every_comparison_as_it_comes(tmp_path: Path) -> None:
 
 def test_counts_and_table() -> None:
     bug = replace(SAME, question="7", mode=Mode.FAST_GREEDY, result=Found.BUG, detail="bug at token 2")
-    assert counts([SAME, bug])["fast, greedy"] == {"prompts": 1, "identical": 0, "tie": 0, "bug": 1, "mismatch": 0}
+    assert counts([SAME, bug])["fast, greedy"] == {"prompts": 1, "identical": 0, **NONE, "bug": 1}
     lines = table([SAME, bug]).splitlines()
-    assert lines[3].split() == ["fast,", "greedy", "1", "0", "0", "1", "0"]
+    assert lines[3].split() == ["fast,", "greedy", "1", "0", "0", "1", "0", "0"]
     assert lines[4] == "7 (tales, fast, greedy): bug at token 2"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import psutil
@@ -108,3 +109,19 @@ def test_a_child_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not psutil.pid_exists(pid)
     with pytest.raises(PeerFailed, match="does not run"):
         peer.ask([1], 1)
+
+
+def test_a_child_that_outlives_its_end_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = child(tmp_path, monkeypatch, READY)
+    peer.start()
+    assert peer._running is not None
+    process = peer._running.process
+    wait = process.wait
+
+    def never(timeout: float | None = None) -> int:
+        wait(timeout)
+        raise subprocess.TimeoutExpired("child", timeout or 0.0)
+
+    monkeypatch.setattr(process, "wait", never)
+    peer.close()
+    assert peer.cpu_seconds() == 0.0

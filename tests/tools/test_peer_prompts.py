@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from edgespec.backend.settings import FlashAttention, LlamaSettings
 from edgespec.errors import BadInput
+from edgespec.spec.cost import CostTable
+from edgespec.tune.tuning import Choice, Tuned, Tuning
 from tools.asking import Question
 from tools.peer_figures import LONG_PROMPT
-from tools.peer_prompts import context, long_questions, prepare
+from tools.peer_prompts import Arranged, arrangements, context, long_questions, prepare, tuning_digest
 
 
 def words(text: str) -> int:
@@ -54,6 +58,27 @@ def test_questions_become_tokens_once(toy: Path, questions: Path) -> None:
     assert asked.settings.n_threads == 1
     assert asked.end_tokens
     assert asked.model == toy
+    assert asked.arranged == (Arranged(asked.settings.n_ctx, asked.settings),)
+    assert asked.tuning == "untuned"
+
+
+def test_settings_follow_the_length_as_the_engine_does_it() -> None:
+    table = CostTable((0,), (1,), ((0.01,),))
+    off = LlamaSettings(n_ctx=512, n_threads=2)
+    on, repacked = replace(off, flash_attention=FlashAttention.ON), replace(off, extra_buffers=False)
+    chosen = ((100, off), (200, off), (400, on), (600, repacked), (900, off))
+    choices = tuple(Choice(up_to, Tuned(settings, table, table)) for up_to, settings in chosen)
+    measured = Tuning(choices, (0,), (), off, 1.0, (), False, "2026-01-01")
+    here = replace(off, n_ctx=2048)
+    # Without repacking the model would have to be loaded anew, so the engine stays as it is.
+    assert arrangements(here, measured) == (
+        Arranged(200, here),
+        Arranged(400, replace(on, n_ctx=2048)),
+        Arranged(900, here),
+    )
+    assert arrangements(here, None) == (Arranged(2048, here),)
+    assert tuning_digest(measured) == tuning_digest(replace(measured)) != tuning_digest(replace(measured, choices=()))
+    assert tuning_digest(None) == "untuned"
 
 
 def test_long_prompts_come_after_the_others(toy: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -44,7 +45,7 @@ class Scripted:
 
 def run(peers: list[Scripted], path: Path, n_repeats: int = 1) -> list[Row | None]:
     wanted = turns(PROMPTS, [peer.name for peer in peers], n_repeats)
-    return list(measure(wanted, peers, WARM_UP, 3, RowFile(path)))
+    return list(measure(wanted, peers, WARM_UP, 3, RowFile(path, {}), lambda _seconds: None))
 
 
 def test_peers_are_interleaved_and_begin_in_turn() -> None:
@@ -65,7 +66,7 @@ def test_every_repeat_starts_the_peers_anew_and_warms_them(tmp_path: Path) -> No
 
 def test_what_is_on_disk_is_not_asked_again(tmp_path: Path) -> None:
     wanted = turns(PROMPTS, ["a"], 1)
-    with closing(measure(wanted, [Scripted("a")], WARM_UP, 3, RowFile(tmp_path / "rows"))) as stopped:
+    with closing(measure(wanted, [Scripted("a")], WARM_UP, 3, RowFile(tmp_path / "rows", {}))) as stopped:
         for _ in range(4):
             next(stopped)
     peer = Scripted("a")
@@ -83,7 +84,7 @@ def test_a_finished_run_starts_nothing(tmp_path: Path) -> None:
 
 def test_a_stopped_run_closes_its_peers(tmp_path: Path) -> None:
     peer = Scripted("a")
-    stopped = measure(turns(PROMPTS, ["a"], 1), [peer], WARM_UP, 3, RowFile(tmp_path / "rows"))
+    stopped = measure(turns(PROMPTS, ["a"], 1), [peer], WARM_UP, 3, RowFile(tmp_path / "rows", {}))
     next(stopped)
     with pytest.raises(KeyboardInterrupt):
         stopped.throw(KeyboardInterrupt())
@@ -111,10 +112,38 @@ def test_a_peer_that_did_not_read_the_whole_prompt_is_named(tmp_path: Path) -> N
     (row, *_) = run([Scripted("a", n_forgotten=1)], tmp_path / "rows")
     assert row is not None
     assert "read 1 tokens of a prompt of 2" in row.failure
-    assert RowFile(tmp_path / "rows").rows([Key(PROMPTS[0].digest, "a", 0)])[0].answer is None
+    assert RowFile(tmp_path / "rows", {}).rows([Key(PROMPTS[0].digest, "a", 0)])[0].answer is None
 
 
 def test_processor_time_of_the_others_is_noted(tmp_path: Path) -> None:
     (row, *_) = run([Scripted("a")], tmp_path / "rows")
     assert row is not None
     assert row.others_cpu_seconds == 0.0
+
+
+def test_before_each_answer_the_threads_of_the_last_one_fall_asleep(tmp_path: Path) -> None:
+    peers = [Scripted("a"), Scripted("b")]
+
+    def pause(seconds: float) -> None:
+        assert seconds >= 0.05
+        for peer in peers:
+            peer.events.append("pause")
+
+    wanted = turns(PROMPTS[:2], ["a", "b"], 1)
+    list(measure(wanted, peers, WARM_UP, 3, RowFile(tmp_path / "rows", {}), pause))
+    assert [[one for one in peer.events if one != "99"] for peer in peers] == [
+        ["start", "pause", "0", "pause", "pause", "pause", "1", "close"],
+        ["pause", "start", "pause", "0", "pause", "1", "pause", "close"],
+    ]
+
+
+def test_one_that_cannot_be_closed_does_not_keep_the_others_open(tmp_path: Path) -> None:
+    class Stuck(Scripted):
+        def close(self) -> None:
+            super().close()
+            raise subprocess.TimeoutExpired("stuck", 10.0)
+
+    peers = [Scripted("a"), Stuck("b"), Stuck("c"), Scripted("d")]
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(peers, tmp_path / "rows")
+    assert [peer.events[-1] for peer in peers] == ["close"] * 4

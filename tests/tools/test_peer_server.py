@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,16 @@ import pytest
 from edgespec.backend.settings import FlashAttention, KvType, LlamaSettings
 from tests.tools import fake_llama_server as fake
 from tools.peer import Answer, PeerFailed
-from tools.peer_server import SPEC_TYPES, Server, ServerPeer, default_flags, read_answer, request_body, tuned_flags
+from tools.peer_server import (
+    SPEC_TYPES,
+    ByLength,
+    Server,
+    ServerPeer,
+    default_flags,
+    read_answer,
+    request_body,
+    tuned_flags,
+)
 
 PROGRAM = (sys.executable, fake.__file__)
 ENDS = frozenset({fake.END_TOKEN})
@@ -54,6 +64,9 @@ def test_tuned_flags_follow_the_settings() -> None:
     assert (options["--flash-attn"], options["--threads"], options["--threads-batch"]) == ("off", "2", "2")
     assert (options["--ctx-size"], options["--cache-type-k"], options["--cache-type-v"]) == ("1024", "f16", "f16")
     assert "--gpu-layers" not in options
+    words = tuned_flags(LlamaSettings(n_threads=2, n_threads_batch=4))
+    options = dict(zip(words[::2], words[1::2], strict=True))
+    assert (options["--threads"], options["--threads-batch"]) == ("2", "4")
     other = LlamaSettings(
         flash_attention=FlashAttention.ON, kv_type=KvType.Q8_0, n_gpu_layers=-1, extra_buffers=False, n_threads=1
     )
@@ -122,5 +135,58 @@ def test_a_server_that_ends_while_loading() -> None:
     try:
         with pytest.raises(PeerFailed, match="ended with code 3: error loading model"):
             peer.start()
+    finally:
+        peer.close()
+
+
+def test_a_keeper_that_does_not_end_is_killed_with_its_server(
+    peer: ServerPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert peer._running is not None
+    keeper, pids = peer._running.keeper, (peer._running.pid, peer._running.keeper.pid)
+    wait, n_waits = keeper.wait, 0
+
+    def never_at_first(timeout: float | None = None) -> int:
+        nonlocal n_waits
+        n_waits += 1
+        if n_waits == 1:
+            raise subprocess.TimeoutExpired("keeper", timeout or 0.0)
+        return wait(timeout)
+
+    monkeypatch.setattr(keeper, "wait", never_at_first)
+    peer.close()
+    assert not any(map(psutil.pid_exists, pids))
+
+
+def test_texts_of_each_length_have_a_server_that_starts_when_it_is_needed() -> None:
+    short, long = make_peer(), make_peer()
+    peer = ByLength("tuned-server-none", [(6, short), (9, long), (12, short), (14, long)], (3, 4))
+    assert peer.described() == {str(up_to): ["--spec-type", "none"] for up_to in (6, 9, 12, 14)}
+    try:
+        peer.start()
+        assert not short.is_running
+        assert peer.ask([5, 6], 3).tokens == (7, 8, 9)
+        assert (short.is_running, long.is_running) == (True, False)
+        assert peer.ask([5, 6, 7, 8], 4).tokens == (9, 10, 11, 12)
+        assert long.is_running
+        assert peer.server_for(12) is short
+        assert peer.server_for(99) is long
+        assert peer.cpu_seconds() >= max(short.cpu_seconds(), long.cpu_seconds()) > 0.0
+        with pytest.raises(PeerFailed, match="ended with code"):
+            peer.ask([fake.CRASHES], 3)
+        peer.start()
+        assert (short.is_running, long.is_running) == (False, False)
+        assert peer.ask([5, 6], 3).tokens == (7, 8, 9)
+    finally:
+        peer.close()
+    assert (short.is_running, long.is_running) == (False, False)
+
+
+def test_what_is_allowed_and_never_said_does_not_make_a_text_long() -> None:
+    short, long = make_peer(), make_peer()
+    peer = ByLength("tuned-server-none", [(300, short), (9999, long)], (3,))
+    try:
+        peer.ask([5, 6], 100_000)
+        assert (short.is_running, long.is_running) == (True, False)
     finally:
         peer.close()

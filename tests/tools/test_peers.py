@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from edgespec.backend.settings import LlamaSettings
+from edgespec.backend.llama.native import library_fingerprint
+from edgespec.backend.settings import FlashAttention, LlamaSettings
+from edgespec.bench.place import code_fingerprint
 from edgespec.errors import BadInput
 from tools.peer import Answer
 from tools.peer_child import LIBRARY
 from tools.peer_process import ProcessPeer
-from tools.peer_prompts import Asked
+from tools.peer_prompts import Arranged, Asked
 from tools.peer_rows import Key, Row
-from tools.peer_server import ServerPeer
-from tools.peers import Ways, chosen, failures, idle_share, main, make_peers, rows_path
+from tools.peer_server import SPEC_TYPES, ByLength, ServerPeer, tuned_flags
+from tools.peers import Ways, chosen, failures, identity, idle_share, machine_line, main, make_peers, rows_path
 
 
 @pytest.fixture
 def asked(toy: Path) -> Asked:
-    return Asked(toy, (), (1,), frozenset({2}), LlamaSettings(n_ctx=768, n_threads=2))
+    settings = LlamaSettings(n_ctx=768, n_threads=2)
+    return Asked(toy, (), (1,), frozenset({2}), settings, (Arranged(768, settings),), "untuned")
 
 
 def test_all_peers(asked: Asked) -> None:
@@ -36,6 +41,24 @@ def test_all_peers(asked: Asked) -> None:
     assert [one.n_lookup for one in setups if one.library == LIBRARY] == [0, 10, 2]
     assert {one.n_ctx for one in setups} == {768}
     assert {one.threads for one in setups} == {None}
+
+
+def test_tuned_servers_follow_the_length_under_one_name(asked: Asked) -> None:
+    on = replace(asked.settings, flash_attention=FlashAttention.ON)
+    arranged = (Arranged(300, asked.settings), Arranged(600, on), Arranged(768, asked.settings))
+    peers = make_peers(replace(asked, arranged=arranged), Ways(None, Path("llama-server"), 10.0))
+    assert [peer.name for peer in peers] == [
+        peer.name for peer in make_peers(asked, Ways(None, Path("llama-server"), 10.0))
+    ]
+    tuned = [peer for peer in peers if isinstance(peer, ByLength)]
+    assert [peer.name for peer in tuned] == [f"tuned-server-{spec}" for spec in SPEC_TYPES]
+    for peer in tuned:
+        servers = [server for _, server in peer.servers]
+        assert servers[0] is servers[2] is not servers[1]
+        assert [one.server.flags for one in servers[:2]] == [tuned_flags(asked.settings), tuned_flags(on)]
+        assert [up_to for up_to, _ in peer.servers] == [300, 600, 768]
+    assert machine_line(replace(asked, arranged=arranged)).count("texts of up to") == 3
+    assert "texts of up to" not in machine_line(asked)
 
 
 def test_without_a_server_program_the_others_are_left(asked: Asked) -> None:
@@ -57,10 +80,24 @@ def test_choosing_peers(asked: Asked) -> None:
         chosen(peers, "llama,vllm")
 
 
-def test_rows_of_other_runs_are_kept_apart(asked: Asked) -> None:
-    paths = {rows_path(asked, threads, budget) for threads in (None, 1) for budget in (16, 32)}
-    assert len(paths) == 4
-    assert rows_path(asked, None, 16) in paths
+def test_rows_of_other_runs_are_kept_apart(asked: Asked, tmp_path: Path) -> None:
+    server = tmp_path / "llama-server"
+    server.write_text("one")
+    ways = Ways(None, server, 10.0)
+    first = identity(asked, ways, 16)
+    os.utime(server, (1, 1))
+    others = [
+        identity(asked, ways, 16),
+        identity(asked, ways, 32),
+        identity(asked, replace(ways, threads=1), 16),
+        identity(asked, replace(ways, server=None), 16),
+        identity(replace(asked, tuning="tuned"), ways, 16),
+        identity(replace(asked, settings=replace(asked.settings, n_threads=1)), ways, 16),
+    ]
+    assert len({rows_path(one) for one in [first, *others]}) == 7
+    assert rows_path(identity(asked, ways, 16)) == rows_path(others[0])
+    assert first["library"] == library_fingerprint()
+    assert first["edgespec"] == code_fingerprint()
 
 
 def answered(seconds: float, others: float) -> Row:
@@ -94,18 +131,21 @@ def test_a_run_and_its_resumption(toy: Path, questions: Path, tmp_path: Path) ->
     peers = written["views"]["all prompts"]["peers"]
     assert list(peers) == ["llama", "edgespec-off", "edgespec-auto"]
     assert all(peer["n_answers"] == 2 for peer in peers.values())
-    assert peers["edgespec-off"]["total"] == {"ratio": 1.0, "low": 1.0, "high": 1.0}
+    assert peers["edgespec-off"]["total"] == pytest.approx({"ratio": 1.0, "low": 1.0, "high": 1.0})
     assert written["failures"] == []
     assert written["settings"]["n_threads"] == 1
     before = rows.read_text(encoding="utf-8")
-    assert len(before.splitlines()) == 6
+    assert len(before.splitlines()) == 1 + 6
+    other = CliRunner().invoke(main, [*arguments, "--max-tokens", "17"])
+    assert other.exit_code == BadInput.exit_code
+    assert "other max_tokens" in other.stderr
     again = CliRunner().invoke(main, arguments)
     assert again.exit_code == 0, again.output
     assert again.stdout == result.stdout
     assert rows.read_text(encoding="utf-8") == before
     fresh = CliRunner().invoke(main, [*arguments[:-4], "--peers", "llama", "--rows", str(rows), "--fresh"])
     assert fresh.exit_code == 0, fresh.output
-    assert len(rows.read_text(encoding="utf-8").splitlines()) == 2
+    assert len(rows.read_text(encoding="utf-8").splitlines()) == 1 + 2
 
 
 def test_a_dead_server_costs_its_rows_only(toy: Path, questions: Path, tmp_path: Path) -> None:

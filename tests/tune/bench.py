@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgespec.backend.cores import CoreUse
 from edgespec.backend.settings import LlamaSettings
 from edgespec.events import Notice
 from edgespec.records import Records
-from edgespec.tune.contention import Cpu
 from edgespec.tune.grid import Site
 from edgespec.tune.search import Progress
 from edgespec.tune.store import Forced
 from edgespec.tune.tuner import Means, Place, tune_by
 from edgespec.tune.tuning import Tuning
 
-SITE = Site(cores=2, logical=2, has_gpu=False, n_ctx=4096)
+SITE = Site(cores=2, usable=2, logical=2, has_gpu=False, n_ctx=4096)
 
 
 class Ticks:
@@ -43,7 +44,8 @@ class Ticks:
 class Workbench:
     """Runs tunings of one imagined model; `notes` is what the children were asked, `said` what the user was told.
 
-    times_count: the clock goes on by what the fake passes claim to take.
+    times_count: the clock goes on by what the fake passes claim to take. others: cores' worth that other programs use,
+    by the time on the clock.
     """
 
     folder: Path
@@ -52,8 +54,10 @@ class Workbench:
     forced: Forced = field(default_factory=Forced)
     step: float = 1e-6
     most_children: int = 4
-    foreign: float = 0.0
+    others: Callable[[float], float] = lambda _: 0.0
     times_count: bool = False
+    real_time: bool = False
+    program: str = sys.executable
     said: list[Notice] = field(default_factory=list)
     progress: list[Progress] = field(default_factory=list)
 
@@ -71,7 +75,7 @@ class Workbench:
 
     def command(self, settings: LlamaSettings) -> Sequence[str]:
         notes = str(self.folder / "notes")
-        return [sys.executable, "-m", "tests.tune.fake_child", settings.to_json(), notes, *self.rules]
+        return [self.program, "-m", "tests.tune.fake_child", settings.to_json(), notes, *self.rules]
 
     def notes(self) -> list[str]:
         path = self.folder / "notes"
@@ -79,7 +83,8 @@ class Workbench:
 
     def run(self, cap_seconds: float = 1000.0, stop_after: int | None = None) -> Tuning | None:
         """stop_after: notes after which the machine is wanted back."""
-        means = Means(self.site, self.command, self.most_children, self.ticks, self._read_cpu)
+        clock = time.monotonic if self.real_time else self.ticks
+        means = Means(self.site, self.command, self.most_children, clock, lambda _: self._use)
         place = Place(self.model, "build 1", self.forced, self.records)
 
         def should_stop() -> bool:
@@ -87,6 +92,5 @@ class Workbench:
 
         return tune_by(means, place, self.progress.append, should_stop, cap_seconds, self.said.append)
 
-    def _read_cpu(self, wall: float) -> Cpu:
-        """`foreign` is the share of the two cores that others use, beside a little that is ours."""
-        return Cpu(busy=1e6 * wall + 2 * self.foreign * wall, own=1e6 * wall, wall=wall)
+    def _use(self) -> CoreUse:
+        return CoreUse(1.0, 2, 1.0, self.others(self.ticks.now))

@@ -1,7 +1,7 @@
 """A child that speaks tuning's protocol without a model: its passes cost what a formula says, and it fails on demand.
 
 Arguments: the settings, a file that every order is noted in, and rules "WHERE=HOW": an opening (as `name_of` names it)
-and what it does instead of working.
+and what it does instead of working; "slowed=BEGIN:END" is a time in which other programs slow every pass.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from edgespec.tune.protocol import Order, Report, Task
 WIDEST = 32
 # A model of 7 billion weights on two cores: 0.4 seconds for a token.
 SLOWNESS, LOAD_SECONDS = 60.0, 6.0
+# Threads that wait for each other beside a busy program.
+DISTURBED = 50.0
 
 
 def name_of(settings: LlamaSettings) -> str:
@@ -36,7 +39,10 @@ def pass_seconds(settings: LlamaSettings, n_threads: int, context: int, width: i
 
 
 class FakeChild:
-    def __init__(self, settings: LlamaSettings, notes: Path, how: str) -> None:
+    def __init__(
+        self, settings: LlamaSettings, notes: Path, how: str, slowed: Sequence[tuple[float, float]] = ()
+    ) -> None:
+        self._slowed = slowed
         self._settings = settings
         self._notes = notes
         self._how = how
@@ -50,17 +56,20 @@ class FakeChild:
             order = Order.from_line(line)
             self._note(order)
             self._fail("at-pass" if order.task is Task.PASS else "at-reading")
+            self._fail(f"at-{order.n_threads}-threads" if order.task is Task.PASS else "")
             self._fail("at-wide" if order.task is Task.PASS and order.n > 16 else "")
             report = self._answer(order)
             if self._how == "slow":
                 report = replace(report, seconds=SLOWNESS * report.seconds)
+            if order.task is Task.PASS and any(begin <= self._spent() <= end for begin, end in self._slowed):
+                report = replace(report, seconds=DISTURBED * report.seconds)
             self._spend(report.seconds)
             self._say(report)
 
     def _answer(self, order: Order) -> Report:
         widest = 1 if self._how == "no-rollback" else WIDEST
         if order.task is Task.CLASSES:
-            return Report(0.0, self._length, widest, ((2, 4, 8, 16), (1,)))
+            return Report(0.0, self._length, widest, () if self._how == "hurried" else ((2, 4, 8, 16), (1,)))
         if order.task is Task.READ:
             before = min(self._length, order.n)
             self._length = min(order.n, before + order.chunk)
@@ -80,6 +89,10 @@ class FakeChild:
         """Tell the clock of the test what a real child would have taken."""
         with self._notes.with_name("spent").open("a") as spent:
             spent.write(f"{seconds}\n")
+
+    def _spent(self) -> float:
+        path = self._notes.with_name("spent")
+        return sum(map(float, path.read_text().split())) if path.exists() else 0.0
 
     def _fail(self, moment: str) -> None:
         how, _, when = self._how.partition("@")
@@ -102,5 +115,8 @@ class FakeChild:
 
 if __name__ == "__main__":
     settings = LlamaSettings.from_json(sys.argv[1])
-    rules = dict(rule.split("=") for rule in sys.argv[3:])
-    FakeChild(settings, Path(sys.argv[2]), rules.get(name_of(settings), rules.get("all", ""))).run()
+    pairs = [rule.split("=") for rule in sys.argv[3:]]
+    rules = dict(pairs)
+    slowed = [tuple(map(float, when.split(":"))) for name, when in pairs if name == "slowed"]
+    how = rules.get(name_of(settings), rules.get("all", ""))
+    FakeChild(settings, Path(sys.argv[2]), how, [(begin, end) for begin, end in slowed]).run()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from edgespec.backend.settings import LlamaSettings
+from edgespec.backend.widths import SCOPES
 from edgespec.tune import child
 from edgespec.tune.children import ChildFailed, Children, child_command
 from edgespec.tune.limits import Limits
@@ -62,7 +65,45 @@ def test_classes(toy: Toy) -> None:
     assert sorted(width for widths in classes for width in widths)[0] == 1
     recurrent = [kind for kind in Kind if answers(toy(kind))[0].widest == 1]
     assert recurrent
-    assert {answers(toy(kind), Order(Task.CLASSES, seconds=1.0))[1].classes for kind in recurrent} == {((1,),)}
+    assert {answers(toy(kind), Order(Task.CLASSES, seconds=1.0))[1].classes for kind in recurrent} == {()}
+
+
+def test_a_hurried_probe_finds_no_classes(toy: Toy) -> None:
+    """Its result would be kept, so widths are compared as thoroughly as ever or not at all."""
+    assert answers(toy(Kind.LLAMA), Order(Task.CLASSES, seconds=1e-6))[1].classes == ()
+    short = replace(SETTINGS, n_ctx=SCOPES[0].n_tokens - 1)
+    assert answers(toy(Kind.LLAMA), Order(Task.CLASSES, seconds=30.0), settings=short)[1].classes == ()
+
+
+def test_widths_are_compared_with_the_threads_that_they_run_with(toy: Toy) -> None:
+    settings = replace(SETTINGS, n_threads=2)
+    with child.opened(toy(Kind.LLAMA), settings) as worker:
+        assert worker.carry_out(Order(Task.CLASSES, n_threads=1, n_batch=2, seconds=30.0)).classes
+        assert (worker.settings.n_threads, worker.settings.batch_threads) == (1, 2)
+        worker.carry_out(Order(Task.PASS, 2, 2))
+        assert (worker.settings.n_threads, worker.settings.batch_threads) == (2, 2)
+
+
+def test_ctrl_c_is_for_the_parent(toy: Toy) -> None:
+    """It reaches every process of the terminal, and must not look as if the build had died of the settings."""
+    script = """
+import signal, sys
+from edgespec.tune import child
+serve = child.serve
+def pressed(*given):
+    signal.raise_signal(signal.SIGINT)
+    serve(*given)
+child.serve = pressed
+sys.exit(child.main())
+"""
+    path = str(toy(Kind.LLAMA))
+    living = Children(
+        lambda settings: [sys.executable, "-c", script, path, settings.to_json()],
+        Limits(time.monotonic, 300.0, lambda: False),
+        1,
+    )
+    assert living.ask(SETTINGS, Order(Task.READ, 16)).length == 16
+    living.close_all()
 
 
 def test_as_a_process(toy: Toy) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ import psutil
 import pytest
 
 from edgespec.backend.settings import LlamaSettings
+from edgespec.errors import EngineFailure
 from edgespec.tune import children
 from edgespec.tune.children import Child, ChildFailed, Children
 from edgespec.tune.limits import Limits, OutOfTime, Stopped
@@ -60,8 +62,19 @@ def test_answers(family: Family) -> None:
     assert (read.length, read.widest) == (40, 32)
     assert living.ask(SETTINGS[0], Order(Task.PASS, 1)).seconds == pytest.approx(0.01)
     assert living.slowest_open > 0.0
+    assert living.pids() == [child.pid for child in psutil.Process().children()]
     living.close_all()
-    assert living.cpu_seconds > 0.0
+    assert living.pids() == []
+
+
+def test_no_process_no_room(family: Family, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(EngineFailure, match=r"cannot start a process to measure in: .*no such program"):
+        Child([str(tmp_path / "no such program")])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "no such folder"))
+    living = Children(family.command, limits(), 2)
+    with pytest.raises(EngineFailure, match="cannot start a process to measure in"):
+        living.ask(SETTINGS[0], Order(Task.PASS, 1))
+    assert living.pids() == []
 
 
 def test_at_most_so_many_live_and_the_one_unused_longest_goes(family: Family) -> None:
@@ -96,6 +109,13 @@ def test_a_child_without_last_words() -> None:
     with pytest.raises(ChildFailed, match="died: it left with code 7"):
         child.report(limits(), 60.0)
     child.close()
+    child.close()
+
+
+def test_ctrl_c_while_python_starts_is_no_crash_of_the_build() -> None:
+    child = Child([sys.executable, "-c", "import signal; signal.raise_signal(signal.SIGINT)"])
+    with pytest.raises(ChildFailed, match=r"^interrupted$"):
+        child.report(limits(), 60.0)
     child.close()
 
 

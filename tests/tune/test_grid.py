@@ -11,8 +11,8 @@ from edgespec.tune.grid import Site, candidates, defaults_among, is_allowed, lib
 from edgespec.tune.sheet import opening_of
 from edgespec.tune.store import Forced
 
-SMALL = Site(cores=2, logical=2, has_gpu=False, n_ctx=1024)
-LARGE = Site(cores=8, logical=16, has_gpu=True, n_ctx=1024)
+SMALL = Site(cores=2, usable=2, logical=2, has_gpu=False, n_ctx=1024)
+LARGE = Site(cores=8, usable=16, logical=16, has_gpu=True, n_ctx=1024)
 FORCED = st.builds(
     Forced,
     threads=st.sampled_from([None, 1, 3]),
@@ -39,6 +39,16 @@ def test_on_many_cores_and_a_gpu() -> None:
     assert all(one.batch_threads >= one.n_threads for one in tried)
     assert {one.n_gpu_layers for one in tried} == {0, -1}
     assert tried[0].n_gpu_layers == -1
+
+
+def test_no_more_threads_than_may_run_at_a_time_but_for_the_librarys_defaults() -> None:
+    """Two cores of sixteen, by affinity or by a container's quota."""
+    site = Site(cores=2, usable=2, logical=16, has_gpu=False, n_ctx=1024)
+    usual = library_defaults(site)
+    assert (usual.n_threads, usual.batch_threads) == (8, 16)
+    others = [one for one in candidates(site, Forced()) if one != usual]
+    assert max(one.batch_threads for one in others) == 2
+    assert usual in candidates(site, Forced())
 
 
 @pytest.mark.parametrize(("logical", "threads"), [(1, (1, 1)), (2, (1, 2)), (16, (8, 16))])

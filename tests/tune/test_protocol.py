@@ -5,7 +5,10 @@ import pytest
 from edgespec.tune.protocol import Order, Report, Task
 
 
-@pytest.mark.parametrize("order", [Order(Task.READ, 7, 2, 128), Order(Task.CLASSES, seconds=2.5), Order(Task.PASS, 3)])
+@pytest.mark.parametrize(
+    "order",
+    [Order(Task.READ, 7, 2, 128), Order(Task.CLASSES, n_threads=1, seconds=2.5, n_batch=2), Order(Task.PASS, 3)],
+)
 def test_orders_come_back(order: Order) -> None:
     assert Order.from_line(order.to_line()) == order
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from edgespec.backend.settings import FlashAttention, KvType
+from edgespec.errors import EngineFailure
 from edgespec.tune import children, plan
 from edgespec.tune.result import LATE, SLOWER
-from edgespec.tune.store import Forced
+from edgespec.tune.store import Forced, stored_tuning
 from edgespec.tune.tuning import Tuning
 from tests.tune.bench import SITE, Workbench
 from tests.tune.fake_child import SLOWNESS, name_of, pass_seconds
@@ -225,14 +226,92 @@ def test_a_partial_one_asked_for_again_goes_on(tmp_path: Path) -> None:
 
 
 def test_times_taken_beside_busy_programs_are_shown_and_not_kept(tmp_path: Path) -> None:
-    bench = Workbench(tmp_path, foreign=0.4, forced=SMALL, step=0.05)
-    assert bench.run() is not None
+    bench = Workbench(tmp_path, others=lambda _: 0.8, forced=SMALL, step=0.05)
+    assert bench.run(cap_seconds=300.0) is not None
     assert [notice.code for notice in bench.said] == ["tuned-under-load"]
-    assert "other programs used 3" in bench.said[0].message or "other programs used 40%" in bench.said[0].message
-    assert not bench.records.path.exists()
-    bench.foreign = 0.1
-    assert bench.run() is not None
-    assert bench.records.path.exists()
+    assert "other programs used 0.8 cores' worth" in bench.said[0].message
+    assert stored_tuning(bench.model, "build 1", SMALL, bench.records) is None
+    bench.others = lambda _: 0.2
+    assert bench.run(cap_seconds=300.0) is not None
+    assert stored_tuning(bench.model, "build 1", SMALL, bench.records) is not None
+
+
+def test_what_was_timed_while_others_were_busy_for_a_while_is_timed_again(tmp_path: Path) -> None:
+    """At most a tenth of the cap, in the coarse round and later on; passes take 50 times as long meanwhile."""
+    disturbed = ((0.02, 3.0), (8.0, 10.0))
+
+    def others(now: float) -> float:
+        return 1.0 if any(begin <= now <= end + 2.5 for begin, end in disturbed) else 0.0
+
+    rules = tuple(f"slowed={begin}:{end}" for begin, end in disturbed)
+    bench = Workbench(tmp_path, rules=rules, forced=SMALL, times_count=True, others=others)
+    tuning = found(bench.run(cap_seconds=150.0))
+    assert bench.said == []
+    assert bench.ticks.now > 13.0
+    assert names(tuning) == ["on", "off"]
+    for choice in tuning.choices:
+        for context, row in zip(choice.tuned.table.contexts, choice.tuned.table.seconds, strict=True):
+            settings, widths = choice.tuned.settings, choice.tuned.table.widths
+            assert row == pytest.approx([pass_seconds(settings, 2, context, width) for width in widths])
+    slowest = max(seconds for one in tuning.candidates for seconds in one.plain_seconds)
+    assert slowest <= 2.0 * pass_seconds(tuning.defaults, 1, 1024, 1)
+
+
+def test_the_defaults_are_timed_as_soon_as_there_is_something_to_compare_them_with(tmp_path: Path) -> None:
+    """So that a cap which ends everything soon still says how much faster the others are."""
+    bench = Workbench(tmp_path, forced=Forced(extra_buffers=False))
+    assert bench.run(stop_after=40) is None
+    passes = [note.split() for note in bench.notes() if " pass " in note]
+    others, usual = passes[: 1 + plan.PLAIN_SAMPLES], passes[1 + plan.PLAIN_SAMPLES : 2 + 2 * plan.PLAIN_SAMPLES]
+    assert {tuple(note[:4]) for note in others} == {("off-bare", "pass", "1", "2")}
+    assert {tuple(note[:4]) for note in usual} == {("off", "pass", "1", "1")}
+
+
+def test_a_speed_up_is_told_also_where_the_cap_ends_it_soon(tmp_path: Path) -> None:
+    bench = Workbench(tmp_path, forced=Forced(extra_buffers=False), step=0.02)
+    for cap_seconds in (2.0, 3.0, 4.0, 6.0):
+        tuning = bench.run(cap_seconds=cap_seconds)
+        assert tuning is None or tuning.plain_speedup_over_defaults > 0.0
+
+
+def test_a_number_of_threads_that_hangs_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(children, "PATIENCE_FACTOR", 1.0)
+    bench = Workbench(tmp_path, rules=("on=hangs@at-2-threads",), forced=Forced(extra_buffers=True), real_time=True)
+    tuning = found(bench.run(cap_seconds=12.0))
+    on = {
+        (one.settings.n_threads, one.settings.batch_threads): one
+        for one in tuning.candidates
+        if name_of(one.settings) == "on"
+    }
+    assert on[1, 1].plain_seconds
+    assert "hung" not in on[1, 1].fate
+    assert on[2, 2].fate.startswith("hung: no answer")
+    assert on[1, 2].fate.startswith("hung: no answer")
+
+
+def test_with_more_time_longer_contexts_are_begun_anew(tmp_path: Path) -> None:
+    bench = Workbench(tmp_path, rules=("all=slow",), most_children=1, times_count=True, forced=SMALL)
+    short = found(bench.run(cap_seconds=60.0))
+    longer = found(bench.run(cap_seconds=600.0))
+    assert longer.contexts[-1] > short.contexts[-1]
+    assert not bench.said
+
+
+def test_on_a_machine_that_is_faster_now_longer_contexts_are_begun_anew(tmp_path: Path) -> None:
+    bench = Workbench(tmp_path, rules=("all=slow",), most_children=1, times_count=True, forced=SMALL)
+    slow = found(bench.run(cap_seconds=60.0))
+    bench.rules = ()
+    fast = found(bench.run(cap_seconds=60.0))
+    assert slow.is_partial
+    assert fast.contexts[-1] > slow.contexts[-1]
+    assert {choice.tuned.table.contexts for choice in fast.choices} == {fast.contexts}
+
+
+def test_a_tuning_without_processes_is_an_error_in_words(tmp_path: Path) -> None:
+    bench = Workbench(tmp_path, program="no such program")
+    with pytest.raises(EngineFailure, match="cannot start a process to measure in"):
+        bench.run()
 
 
 def test_forced_settings_are_kept(tmp_path: Path) -> None:
@@ -259,6 +338,12 @@ def test_a_model_without_rollback_is_measured_at_one_row(tmp_path: Path) -> None
     tuning = found(bench.run())
     assert {choice.tuned.table.widths for choice in tuning.choices} == {(1,)}
     assert not tuning.is_partial
+
+
+def test_without_a_full_comparison_of_every_choice_there_is_no_width_class(tmp_path: Path) -> None:
+    tuning = found(Workbench(tmp_path, rules=("off=hurried",), forced=SMALL).run())
+    assert names(tuning) == ["on", "off"]
+    assert tuning.width_class == ()
 
 
 def test_a_short_context_is_measured_at_shorter_texts(tmp_path: Path) -> None:

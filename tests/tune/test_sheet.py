@@ -55,6 +55,25 @@ def test_a_context_without_a_plain_pass_is_left_out() -> None:
     assert (table.contexts, table.widths, table.is_partial) == ((16,), (1,), True)
 
 
+def test_times_are_taken_back() -> None:
+    sheet = Sheet((16,))
+    for seconds in (0.3, 9.0):
+        sheet.add(MIXED, 16, 1, seconds)
+    sheet.take_back(MIXED, 16, 1, 9.0)
+    assert (sheet.count(SINGLE, 16, 1), sheet.plain(SINGLE)) == (1, (0.3,))
+    sheet.take_back(MIXED, 16, 1, 0.3)
+    assert (sheet.count(MIXED, 16, 1), sheet.plain(MIXED), sheet.table(MIXED, (1,))) == (0, (), None)
+
+
+def test_other_contexts_are_another_sheet() -> None:
+    sheet = Sheet((16,))
+    sheet.died = {SINGLE: "died: of nothing"}
+    sheet.add(BOTH, 16, 1, 0.3)
+    sheet.begin((16, 64), 0.01)
+    assert (sheet.contexts, sheet.token_seconds, sheet.plain(BOTH)) == ((16, 64), 0.01, ())
+    assert sheet.died
+
+
 SAMPLES = st.tuples(
     st.sampled_from([BOTH, MIXED, replace(BOTH, extra_buffers=False)]),
     st.sampled_from([16, 64]),
@@ -66,12 +85,13 @@ SAMPLES = st.tuples(
 @given(st.lists(SAMPLES, max_size=20))
 def test_a_sheet_comes_back_from_its_text(samples: list[tuple[LlamaSettings, int, int, float]]) -> None:
     sheet = Sheet((16, 64))
-    sheet.widest, sheet.died = 8, {SINGLE: "died: of nothing"}
+    sheet.widest, sheet.token_seconds, sheet.died = 8, 0.01, {SINGLE: "died: of nothing"}
     for sample in samples:
         sheet.add(*sample)
     read = Sheet.from_text(sheet.to_text())
     assert read.to_text() == sheet.to_text()
-    assert (read.contexts, read.widest, read.died) == (sheet.contexts, sheet.widest, sheet.died)
+    assert (read.contexts, read.widest, read.token_seconds) == (sheet.contexts, sheet.widest, sheet.token_seconds)
+    assert read.died == sheet.died
 
 
 @pytest.mark.parametrize("text", ["", "{]", "[]", "{}", '{"contexts": [1], "widest": 1, "samples": [[1]], "died": []}'])

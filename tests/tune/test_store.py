@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +82,18 @@ def test_a_damaged_record_is_no_tuning(model: Path, records: Records) -> None:
     assert stored_tuning(model, "build", Forced(), records) is None
     save_tuning(model, "build", Forced(), records, TUNING)
     assert stored_tuning(model, "build", Forced(), records) == TUNING
+
+
+@pytest.mark.parametrize("damage", [('"n_ctx": 4096', '"n_ctx": -1'), ('"n_threads": 2', '"n_threads": 2.5')])
+def test_settings_that_cannot_be_are_no_tuning_and_no_sheet(damage: tuple[str, str]) -> None:
+    """A damaged record must not stop every start."""
+    sheet = Sheet((16,))
+    sheet.add(SETTINGS, 16, 1, 0.1)
+    for text, read in ((TUNING.to_text(), Tuning.from_text), (sheet.to_text(), Sheet.from_text)):
+        before, after = (json.dumps(part)[1:-1] for part in damage)
+        assert before in text
+        with pytest.raises(ValueError, match="these are no settings"):
+            read(text.replace(before, after))
 
 
 def test_sheets(model: Path, records: Records) -> None:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from edgespec.backend.settings import FlashAttention, KvType, LlamaSettings
-from edgespec.tune.words import in_words
+from edgespec.tune.store import Forced
+from edgespec.tune.words import in_words, users
 
 
 @pytest.mark.parametrize(
@@ -21,3 +22,17 @@ from edgespec.tune.words import in_words
 )
 def test_words(settings: LlamaSettings, words: str) -> None:
     assert in_words(settings) == words
+
+
+@pytest.mark.parametrize(
+    ("forced", "said"),
+    [
+        (Forced(), "force neither --threads nor --gpu-layers"),
+        (Forced(threads=2), "with --threads 2 use it, and no others"),
+        (Forced(threads=2, gpu_layers=0), "with --threads 2 --gpu-layers 0 use it, and no others"),
+        (Forced(extra_buffers=False), "with EngineOptions(extra_buffers=False) use it"),
+        (Forced(kv_type=KvType.Q8_0), "no program asks for a type"),
+    ],
+)
+def test_it_is_said_who_uses_what_was_found(forced: Forced, said: str) -> None:
+    assert said in users(forced)

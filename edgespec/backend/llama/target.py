@@ -63,6 +63,7 @@ class LlamaTarget:
         self._owns_model = parent is None
         self._abort: native.AbortFlag = parent._abort if parent else native.AbortFlag()
         self._watchdog: Watchdog | None = None
+        self._closed = False
         try:
             self._open(settings)
         except EdgeSpecError:
@@ -236,11 +237,13 @@ class LlamaTarget:
 
     def close(self) -> None:
         """Free the context, and the model unless it belongs to a parent. Closing twice is harmless."""
-        if self._context is None:
+        if self._closed:
             return
+        self._closed = True
         if self._watchdog is not None:
             self._watchdog.close()
-        self._close_context()
+        if self._context is not None:
+            self._close_context()
         self._free_model()
 
     def _close_context(self) -> None:
