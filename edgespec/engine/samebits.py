@@ -19,6 +19,7 @@ from edgespec.backend import machine
 from edgespec.backend.probe import model_fingerprint
 from edgespec.backend.widths import N_TEXT, Classes, agreeing_threads, best_class, find_classes
 from edgespec.config import cache_dir
+from edgespec.engine.choosing import tuned_as
 from edgespec.engine.pace import ladder
 from edgespec.errors import NotEnoughMemory
 from edgespec.events import Notice
@@ -51,11 +52,11 @@ class SameBits:
     """
 
     def __init__(self, path: Path, target: LlamaTarget, vocab: Vocabulary, library: str, tuning: Tuning | None) -> None:
-        self._path = path
         self._target = target
         self._vocab = vocab
         self._library = library
-        self._tuned_class = tuning.width_class if tuning else ()
+        self._tuning = tuning
+        self._fingerprint = model_fingerprint(path)
         self._records = Records(cache_dir() / "widths.json")
 
     def width_class(self, notify: Notify) -> tuple[int, ...]:
@@ -63,8 +64,9 @@ class SameBits:
         # In a small window cache rejected drafts leave traces in the last bits, so there exact answers are plain ones.
         if not self._target.capabilities.can_rollback or self._target.windowed:
             return PLAIN_ONLY[0]
-        if self._tuned_class:
-            return self._tuned_class
+        # Other settings may have come since, say because the model was measured in an idle moment.
+        if self._tuning and self._tuning.width_class and tuned_as(self._target.settings, self._tuning):
+            return self._tuning.width_class
         if not self._target.capabilities.width_classes:
             self._target.set_width_classes(self._classes(notify))
         return best_class(self._target.capabilities.width_classes)
@@ -75,7 +77,8 @@ class SameBits:
         counts = _counts(settings.n_threads, settings.n_threads_batch)
         if len(counts) == 1 or not self._target.capabilities.can_rollback or self._target.windowed:
             return counts[:1]
-        widths = self.width_class(notify)
+        # A prompt may end in a chunk of one token, which is read as a pass of one row is.
+        widths = tuple(sorted({1, *self.width_class(notify)}))
         key = f"threads|{self._key()}|{widths}"
         known = decode_classes(self._records.get(key) or "")
         if known:
@@ -108,7 +111,7 @@ class SameBits:
         # Kernels are chosen by the shape of a pass, so a longer context changes nothing; a shorter one is probed less.
         n_ctx = min(N_TEXT, self._target.settings.n_ctx)
         settings = replace(self._target.settings, n_ctx=n_ctx).to_json()
-        return "|".join([model_fingerprint(self._path), self._library, machine.describe(), settings])
+        return "|".join([self._fingerprint, self._library, machine.describe(), settings])
 
     def _probe(self, notify: Notify) -> Classes | None:
         """In a cache of its own, where no other text shifts the cells; None when there is no memory for one."""

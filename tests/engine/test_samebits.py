@@ -108,3 +108,14 @@ def test_classes_are_remembered_as_text(classes: tuple[tuple[int, ...], ...]) ->
 @pytest.mark.parametrize("text", ["", "x", "1,", "1;;2", "0", "-1,2", "1 2"])
 def test_text_that_is_no_classes(text: str) -> None:
     assert decode_classes(text) == ()
+
+
+def test_a_class_that_was_found_with_other_settings_is_probed_anew(opened: Opened, toy: Path) -> None:
+    tuning = Tuning(
+        (Choice(512, Tuned(LlamaSettings(), TABLE, TABLE)),), (0,), (), LlamaSettings(), 1.0, (2, 3, 4), False, ""
+    )
+    bits = SameBits(toy, opened.target, opened.vocab, "yet another library", tuning)
+    opened.target.reopen(replace(opened.target.settings, flash_attention=FlashAttention.ON))
+    notices: list[Notice] = []
+    bits.width_class(notices.append)
+    assert [notice.code for notice in notices] == ["probing-widths"]
