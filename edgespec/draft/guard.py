@@ -77,6 +77,8 @@ class GuardedDrafter:
             self._fault(RAISED, _described(error))
             return EMPTY
         seconds = self._clock() - started
+        if tree is EMPTY and seconds <= plan.deadline_seconds:
+            return EMPTY  # nothing to check
         return self._accepted(sequence, tree, plan, seconds)
 
     def anticipate(self, sequence: SequenceId, tree: DraftTree) -> None:

@@ -15,7 +15,7 @@ from edgespec.draft.automaton import SuffixAutomaton
 from edgespec.draft.branch import Branch, grow
 from edgespec.draft.rates import Rates
 from edgespec.spec.ports import Commit, IntArray, Needs, Plan, Rows, SequenceId
-from edgespec.spec.tree import DraftTree
+from edgespec.spec.tree import EMPTY, DraftTree
 
 # Shorter matches are chance on natural text: after 2 equal tokens the third is right about one time in three.
 _MIN_MATCH = 3
@@ -63,10 +63,9 @@ class LookupDrafter:
     def propose(self, sequence: SequenceId, plan: Plan) -> DraftTree:
         """The continuation of the longest match, and with more than one leaf the latest rival that differs at once."""
         text = self._texts[sequence]
-        branches: list[Branch] = []
-        if plan.max_nodes > 0 and text.match_length >= self._min_match:
-            branches = self._branches(text, plan)
-        self._drafts[sequence] = branches
+        if plan.max_nodes <= 0 or text.match_length < self._min_match:
+            return EMPTY  # most rounds of most answers, so they go the shortest way
+        branches = self._drafts[sequence] = self._branches(text, plan)
         return grow(branches, self._rates, plan)
 
     def anticipate(self, sequence: SequenceId, tree: DraftTree) -> None:
@@ -77,9 +76,11 @@ class LookupDrafter:
         emitted: list[int] = commit.tokens.tolist()
         self._texts[sequence].extend(emitted)
         self.n_indexed += len(emitted)
-        for branch in self._drafts[sequence]:
-            branch.learn(self._rates, emitted)
-        self._drafts[sequence] = []
+        drafts = self._drafts[sequence]
+        if drafts:
+            for branch in drafts:
+                branch.learn(self._rates, emitted)
+            self._drafts[sequence] = []
 
     def end(self, sequence: SequenceId) -> None:
         self._texts.pop(sequence, None)

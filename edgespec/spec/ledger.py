@@ -30,6 +30,12 @@ _C0_TOKENS = 3.0
 # What gains and unused allowance may add up to, in plain tokens.
 _CAP_TOKENS = 48.0
 
+# One answer by itself may lose this share of its own time, and this many plain tokens at once, whatever others have
+# gained: what it gained itself it may lose again, up to so many tokens.
+_OWN_EPS = 0.01
+_OWN_C0_TOKENS = 1.2
+_OWN_CAP_TOKENS = 16.0
+
 # A drafted round this far beyond its bound is the machine's doing: a plain one would have waited as well.
 _STALL = 2.0
 
@@ -49,6 +55,28 @@ class Entry:
     t1_seconds: float
     bound_seconds: float = 0.0
     risk_seconds: float = 0.0
+
+
+class Account:
+    """What drafted rounds have lost in one answer. Stricter than the ledger, which has the proof: gains of one answer
+    must not pay for losses of another, since nobody reads them as a sum.
+    """
+
+    __slots__ = ("_lost_seconds", "_total_seconds")
+
+    def __init__(self) -> None:
+        self._lost_seconds = self._total_seconds = 0.0
+
+    def headroom(self, t1_seconds: float) -> float:
+        """Seconds that may be risked now."""
+        return _OWN_EPS * self._total_seconds + _OWN_C0_TOKENS * t1_seconds - self._lost_seconds
+
+    def settle(self, seconds: float, n_emitted: int, t1_seconds: float, drafted: bool) -> None:
+        """A round took `seconds` of this answer's time."""
+        self._total_seconds += seconds
+        if drafted:
+            lost = self._lost_seconds + seconds - n_emitted * t1_seconds
+            self._lost_seconds = max(lost, -_OWN_CAP_TOKENS * t1_seconds)
 
 
 class Ledger:

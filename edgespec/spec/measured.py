@@ -25,10 +25,10 @@ from edgespec.events import RoundReport
 from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.calls import Calls
 from edgespec.spec.cost import CostTable, DraftCosts
-from edgespec.spec.ledger import Entry, Ledger
+from edgespec.spec.ledger import Account, Entry, Ledger
 from edgespec.spec.livecosts import LiveCosts
 from edgespec.spec.policy import Decision, DrafterView, Explanation, Offer, Proposed, Reason, Selection
-from edgespec.spec.ports import Capabilities, Plan
+from edgespec.spec.ports import Capabilities, Plan, SequenceId
 from edgespec.spec.predict import best_size, break_even_table
 from edgespec.spec.prices import Prices, Pricing
 from edgespec.spec.sequence import SequenceState
@@ -41,6 +41,9 @@ _MARGIN = 1.05
 
 # Of quiet rounds in a row only every fourth is looked at closely: plain decoding should not pay for being watched.
 _LOOK_EVERY = 4
+
+# Answers that are broken off leave their accounts behind, which must not pile up.
+_MOST_ACCOUNTS = 64
 
 NO_PLAN = Plan(max_nodes=0)
 _NO_NODES = np.empty(0, np.int32)
@@ -85,6 +88,7 @@ class MeasuredPolicy:
         self._t1_seconds = self.costs.seconds(1, 0)
         self._around_seconds = 0.0
         self._n_quiet = 0
+        self._accounts: dict[SequenceId, Account] = {}
         self._plan = NO_PLAN
         self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset())
 
@@ -142,7 +146,9 @@ class MeasuredPolicy:
         room = self._prices.widest(width_class, capabilities.max_rows) - n_pending
         survivals = ranked(weighed)[: max(0, room)]
         spent = sum(one.seconds for offer in offers for one in offer.proposed)
-        headroom = self.ledger.headroom(pricing.t1_seconds) + pricing.plain_seconds - spent - self._around_seconds
+        own = sum(self._account(offer.state.id).headroom(pricing.t1_seconds) for offer in offers)
+        headroom = min(own, self.ledger.headroom(pricing.t1_seconds))
+        headroom += pricing.plain_seconds - spent - self._around_seconds
         longest = headroom / self.costs.excess.factor
         n_nodes = self._choose(survivals, pricing, spent, longest, weighed)
         reason = Reason.DRAFTED if n_nodes else self._why_plain(survivals, pricing, spent, longest)
@@ -206,6 +212,7 @@ class MeasuredPolicy:
         n_emitted = sum(len(one.tokens) for one in reports)
         entry = Entry(report.seconds, draft_seconds, n_emitted, done.t1_seconds, done.bound_seconds, done.risk_seconds)
         self._settle(entry)
+        self._settle_accounts(offers, reports)
         if done.weighed or done.probing or any(self.acceptance.follows(offer.state.id) for offer in offers):
             self._score(offers, reports)
         elif self._n_quiet % _LOOK_EVERY and not self.costs.needs_plain:
@@ -218,6 +225,21 @@ class MeasuredPolicy:
         if not done.n_nodes:
             width = self.costs.table.next_below(report.n_rows)
             self._t1_seconds = self.costs.seconds(width, done.context) / len(reports)
+
+    def _account(self, sequence: SequenceId) -> Account:
+        if sequence not in self._accounts:
+            self._accounts[sequence] = Account()
+            if len(self._accounts) > _MOST_ACCOUNTS:
+                del self._accounts[next(iter(self._accounts))]
+        return self._accounts[sequence]
+
+    def _settle_accounts(self, offers: Seq[Offer], reports: Seq[RoundReport]) -> None:
+        done, n = self._round, len(reports)
+        for offer, report in zip(offers, reports, strict=True):
+            account = self._account(offer.state.id)
+            account.settle(report.seconds / n, len(report.tokens), done.t1_seconds, done.n_nodes > 0)
+            if offer.state.finish is not None:
+                del self._accounts[offer.state.id]
 
     def _learn_costs(self, calls: Seq[Proposed], report: RoundReport, draft_seconds: float) -> None:
         done = self._round

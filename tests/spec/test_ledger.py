@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgespec.spec.ledger import EPS, Entry, Ledger, replay
+from edgespec.spec.ledger import EPS, Account, Entry, Ledger, replay
 
 PLAIN = Entry(seconds=1.0, draft_seconds=0.0, n_emitted=1, t1_seconds=1.0)
 
@@ -128,3 +128,14 @@ def test_a_stall_of_the_machine_is_forgiven_once_but_not_twice_in_a_row() -> Non
     assert ledger.lost_seconds == pytest.approx(48.0)
     ledger.settle(replace(stalled, draft_seconds=49.0))
     assert ledger.lost_seconds == pytest.approx(96.0)
+
+
+def test_an_answer_may_lose_little_by_itself_and_only_what_it_gained() -> None:
+    account = Account()
+    assert account.headroom(1.0) == pytest.approx(1.2)
+    account.settle(10.0, 10, 1.0, drafted=False)
+    assert account.headroom(1.0) == pytest.approx(1.3)
+    account.settle(2.3, 1, 1.0, drafted=True)
+    assert account.headroom(1.0) == pytest.approx(0.01 * 12.3 + 1.2 - 1.3)
+    account.settle(2.0, 102, 1.0, drafted=True)  # a hundred tokens gained are not a hundred to lose
+    assert account.headroom(1.0) == pytest.approx(0.01 * 14.3 + 1.2 + 16.0)
