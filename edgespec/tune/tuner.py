@@ -35,7 +35,7 @@ USUAL_N_CTX = 4096
 # More children than this are never asked in turns, however much memory there is.
 MOST_CHILDREN = 4
 # What the width probe may spend, and what must be left of the cap for it to begin.
-CLASSES_SECONDS, CLASSES_LEAST = 10.0, 1.0
+CLASSES_SECONDS, CLASSES_LEAST = 30.0, 1.0
 # The notice that what was measured is not kept, and not worth using.
 UNDER_LOAD = "tuned-under-load"
 
