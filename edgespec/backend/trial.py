@@ -64,7 +64,7 @@ def _tokens(n: int, n_vocab: int) -> IntArray:
     return np.arange(1, n + 1, dtype=np.int32) % n_vocab
 
 
-def _die_quietly() -> None:
+def die_quietly() -> None:
     """No dialog box on Windows and no core file elsewhere, if the settings kill this process."""
     if sys.platform == "win32":
         ctypes.windll.kernel32.SetErrorMode(0x0003)
@@ -75,7 +75,7 @@ def _die_quietly() -> None:
 
 
 def main() -> int:
-    _die_quietly()
+    die_quietly()
     try:
         run(Path(sys.argv[1]), LlamaSettings.from_json(sys.argv[2]))
     except EdgeSpecError as error:

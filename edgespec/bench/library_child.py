@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from edgespec.backend.settings import LlamaSettings
-from edgespec.backend.trial import REFUSED, _die_quietly
+from edgespec.backend.trial import REFUSED, die_quietly
 from edgespec.errors import EdgeSpecError
 from edgespec.events import Finish
 
@@ -115,7 +115,7 @@ def _say(replies: TextIO, reply: Reply) -> None:
 
 
 def main() -> int:
-    _die_quietly()
+    die_quietly()
     # Ctrl-C reaches the whole group of processes; the parent, which hears it too, must not find a dead child first.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

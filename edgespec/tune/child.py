@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from edgespec.backend.settings import LlamaSettings
-from edgespec.backend.trial import REFUSED, _die_quietly
+from edgespec.backend.trial import REFUSED, die_quietly
 from edgespec.backend.widths import N_TEXT, SCOPES, Classes, find_classes
 from edgespec.errors import EdgeSpecError
 from edgespec.tune.measure import Bench, filler
@@ -93,7 +93,7 @@ def _say(reports: TextIO, report: Report) -> None:
 def main() -> int:
     # Ctrl-C reaches the whole group of processes; the parent, which hears it too, must not take it for a crash.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_quietly()
+    die_quietly()
     try:
         serve(Path(sys.argv[1]), LlamaSettings.from_json(sys.argv[2]), sys.stdin, sys.stdout)
     except EdgeSpecError as error:

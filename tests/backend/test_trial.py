@@ -16,7 +16,7 @@ from tools.make_toy_model import Kind
 
 
 def leave(monkeypatch: pytest.MonkeyPatch, path: Path, settings: str) -> int:
-    monkeypatch.setattr(trial, "_die_quietly", lambda: None)  # this process may leave core files
+    monkeypatch.setattr(trial, "die_quietly", lambda: None)  # this process may leave core files
     monkeypatch.setattr("sys.argv", ["trial", str(path), settings])
     return trial.main()
 
