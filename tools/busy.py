@@ -171,7 +171,7 @@ def table(found: Sequence[Figures]) -> str:
 @click.option("--before", default=128, show_default=True, type=click.IntRange(2), help="tokens on the idle machine")
 @click.option("--during", default=512, show_default=True, type=click.IntRange(2), help="tokens beside busy processes")
 @click.option("--after", default=512, show_default=True, type=click.IntRange(N_JUDGED), help="tokens once they ended")
-@click.option("--draft", default="off", show_default=True, type=click.Choice([one.value for one in DraftChoice]))
+@click.option("--draft", default="off", show_default=True, metavar="NAMES")
 @click.option("--repeat", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--defaults", "with_defaults", is_flag=True, help="also the library's own Llama")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout")
@@ -198,7 +198,7 @@ def main(
             n_threads = max(engine.settings.n_threads, engine.settings.batch_threads)
             if n_threads == 1:
                 raise BadInput("an engine of one thread", "there is nothing to compare", "give --threads 2")
-            bench = Bench(prompt_tokens, span, DraftChoice(draft))
+            bench = Bench(prompt_tokens, span, DraftChoice.parse(draft))
             found = _measure(bench, span, alone, engine, repeat)
             prompt = prompt_of(engine, prompt_tokens)
         library = defaults_figures(path, prompt, n_threads) if with_defaults else []

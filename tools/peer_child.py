@@ -45,12 +45,12 @@ class Setup:
     draft: DraftChoice = DraftChoice.OFF
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps({**asdict(self), "draft": self.draft.value})
 
     @classmethod
     def from_json(cls, text: str) -> Setup:
         raw = json.loads(text)
-        return cls(**{**raw, "end_tokens": tuple(raw["end_tokens"]), "draft": DraftChoice(raw["draft"])})
+        return cls(**{**raw, "end_tokens": tuple(raw["end_tokens"]), "draft": DraftChoice.parse(raw["draft"])})
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from edgespec.bench.library_child import Question, Reply
 from edgespec.engine import Answer, CancelToken, DraftChoice, Engine, GenerateOptions
 from edgespec.engine.arrangement import better
 from edgespec.engine.job import Request
-from edgespec.errors import BadInput, EngineFailure
+from edgespec.errors import EngineFailure
 from edgespec.events import Notice, RoundReport
 
 # The arm that all others are compared with.
@@ -166,8 +166,4 @@ def engine_arms(engine: Engine, names: Seq[str], options: GenerateOptions) -> tu
 
 def draft_choices(names: Seq[str]) -> tuple[DraftChoice, ...]:
     """Plain and what is named, each once. Raises BadInput."""
-    known = [choice.value for choice in DraftChoice]
-    strange = next((name for name in names if name not in known), None)
-    if strange is not None:
-        raise BadInput(f"--drafts {strange}", "no such drafts are known", f"choose among {', '.join(known)}")
-    return tuple(dict.fromkeys([DraftChoice.OFF, *map(DraftChoice, names)]))
+    return tuple(dict.fromkeys([DraftChoice.OFF, *map(DraftChoice.parse, names)]))

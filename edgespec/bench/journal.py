@@ -34,7 +34,7 @@ class Journal:
         noted, self._noted = self._noted, []
         for arm in dict.fromkeys(arm for arm, _ in noted):
             path = folder / f"ledger-{arm.value}-{self._number}.jsonl"
-            lines = [json.dumps(list(asdict(entry).values())) + "\n" for name, entry in noted if name is arm]
+            lines = [json.dumps(list(asdict(entry).values())) + "\n" for name, entry in noted if name == arm]
             try:
                 with path.open("a", encoding="utf-8") as stream:
                     stream.writelines(lines)

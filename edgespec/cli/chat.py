@@ -16,6 +16,7 @@ from edgespec.cli.options import (
     generate_options,
     model_options,
     template_option,
+    with_draft_model,
 )
 from edgespec.cli.paint import choose_look
 
@@ -44,6 +45,7 @@ def chat(
     /help lists the commands. Ctrl-C stops an answer, Ctrl-D leaves. When standard input is a pipe, every line of it is
     a message or a command.
     """
+    model_flags, answer_flags = with_draft_model(model_flags, answer_flags)
     options = generate_options(answer_flags)
 
     from edgespec.cli.commands import suggestions

@@ -72,7 +72,7 @@ def check(
     sampling = SamplingSettings(
         temperature=temperature, top_p=top_p, seed=secrets.randbits(DRAWN_SEED_BITS) if seed is None else seed
     )
-    options = GenerateOptions(sampling, max_tokens, exact=exact, draft=DraftChoice(draft))
+    options = GenerateOptions(sampling, max_tokens, exact=exact, draft=DraftChoice.parse(draft))
     listed = choose_prompts(prompts, per_category, n_prompts)
     screen = Screen(choose_look(None))
     # Drafts that do not pay show as well as others whether drafting changes an answer.

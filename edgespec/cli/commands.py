@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgespec.choice import AUTO, DRAFTERS, OFF
 from edgespec.cli.paint import choose_look
 from edgespec.cli.session import Session
 from edgespec.cli.settings import SETTINGS, change, find, normalised, read_draft, read_switch
-from edgespec.engine import DraftChoice
 from edgespec.errors import BadInput
 
 
@@ -207,7 +207,7 @@ def _setting_names(typed: str) -> Iterable[str]:
 
 
 def _draft_choices(_typed: str) -> Iterable[str]:
-    return [choice.value for choice in DraftChoice]
+    return [AUTO, OFF, *DRAFTERS]
 
 
 def _models(_typed: str) -> Iterable[str]:

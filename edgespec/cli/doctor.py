@@ -19,6 +19,7 @@ from edgespec.cli.options import (
     engine_options,
     generate_options,
     model_options,
+    with_draft_model,
 )
 from edgespec.cli.paint import choose_look
 from edgespec.cli.run import INTERRUPTED
@@ -73,6 +74,7 @@ def doctor(
     from edgespec.doctor.gather import at_rest
     from edgespec.doctor.report import to_fields, to_lines
 
+    model_flags, answer_flags = with_draft_model(model_flags, answer_flags)
     options = generate_options(answer_flags)
     wishes = _wishes(ctx, options, context or USUAL_CONTEXT)
     screen = Screen(choose_look(None))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from edgespec.choice import DraftChoice
 from edgespec.cli.inputs import read_text
+from edgespec.errors import BadInput
 
 if TYPE_CHECKING:
     from edgespec.engine import EngineOptions, GenerateOptions
@@ -20,7 +22,6 @@ T = TypeVar("T")
 Command = Callable[..., None]
 Decorator = Callable[[Command], Command]
 
-DRAFT_CHOICES = ("auto", "off", "lookup")
 # Drawn seeds stay short enough to be typed again.
 DRAWN_SEED_BITS = 32
 
@@ -32,6 +33,7 @@ class ModelFlags:
     ctx_size: int | None
     threads: int | None
     gpu_layers: int | None
+    draft_model: str | None
     offline: bool
 
 
@@ -61,6 +63,7 @@ def model_options(command: Command) -> Command:
         _option("--ctx-size", type=int, help="Tokens of prompt and answer together.  [default: 4096]"),
         _option("--threads", type=int, help="Threads the model runs on.  [default: one per core]"),
         _option("--gpu-layers", type=int, help="Layers on the GPU, -1 for all.  [default: all, if there is one]"),
+        _option("--draft-model", metavar="MODEL", help="A second, smaller model that drafts; 'none' for no such one."),
         _option("--offline", is_flag=True, help="Use no network at all; also EDGESPEC_OFFLINE=1."),
     )
     return _gathered(ModelFlags, "model_flags", options)(command)
@@ -79,7 +82,7 @@ def answer_options(temperature: float, top_p: float) -> Decorator:
         _number("--penalty-last-n", 64, "How many tokens back the penalties look."),
         _option("--seed", type=int, help="The same seed gives the same answer.  [default: drawn, and shown]"),
         _option("--exact", is_flag=True, help="Bit for bit the answer of plain decoding, whatever is drafted."),
-        _option("--draft", type=click.Choice(DRAFT_CHOICES), default="auto", show_default=True, help=DRAFT_HELP),
+        _option("--draft", type=Drafts(), default="auto", show_default=True, metavar="NAMES|MODEL", help=DRAFT_HELP),
         _option("--predict", type=FILE, metavar="FILE", help="Draft from a text that the answer will resemble."),
         _option("--max-tokens", type=int, help="The longest answer.  [default: 1024]"),
         _option("--stop", multiple=True, metavar="TEXT", help="End the answer before this text; can be repeated."),
@@ -88,7 +91,25 @@ def answer_options(temperature: float, top_p: float) -> Decorator:
 
 
 FILE = click.Path(path_type=Path)
-DRAFT_HELP = "auto: what pays. off: plain decoding. lookup: what followed the same words before."
+
+
+class Drafts(click.ParamType[str]):
+    """Names of drafters joined by commas, one of them perhaps a model's; it stays a text."""
+
+    name = "drafts"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            DraftChoice.split(value)
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
+DRAFT_HELP = (
+    "auto: what pays. off: plain decoding. lookup: what followed the same words before. model: the second model. "
+    "A comma joins several; a file or a model's name makes it the second model."
+)
 
 
 def color_option(command: Command) -> Command:
@@ -107,12 +128,25 @@ def engine_options(flags: ModelFlags) -> EngineOptions:
 
     usual = EngineOptions()
     ctx_size = usual.ctx_size if flags.ctx_size is None else flags.ctx_size
-    return EngineOptions(ctx_size, flags.threads, flags.gpu_layers)
+    draft_model = "" if flags.draft_model == "none" else flags.draft_model
+    return EngineOptions(ctx_size, flags.threads, flags.gpu_layers, draft_model=draft_model)
+
+
+def with_draft_model(model_flags: ModelFlags, answer_flags: AnswerFlags) -> tuple[ModelFlags, AnswerFlags]:
+    """A model named with `--draft` is the second model. Raises BadInput when `--draft-model` names another."""
+    choice, model = DraftChoice.split(answer_flags.draft)
+    answer_flags = replace(answer_flags, draft=choice.value)
+    if not model:
+        return model_flags, answer_flags
+    if model_flags.draft_model not in (None, model):
+        both = f"--draft {model} and --draft-model {model_flags.draft_model}"
+        raise BadInput(both, "there is one second model", "name it once")
+    return replace(model_flags, draft_model=model), answer_flags
 
 
 def generate_options(flags: AnswerFlags) -> GenerateOptions:
     """Draws a seed if none was given. Raises BadInput for a value out of range or an unreadable --predict file."""
-    from edgespec.engine import DraftChoice, GenerateOptions
+    from edgespec.engine import GenerateOptions
     from edgespec.spec.law import SamplingSettings
 
     sampling = SamplingSettings(
@@ -132,7 +166,7 @@ def generate_options(flags: AnswerFlags) -> GenerateOptions:
         max_tokens=usual.max_tokens if flags.max_tokens is None else flags.max_tokens,
         stop=flags.stop,
         exact=flags.exact,
-        draft=DraftChoice(flags.draft),
+        draft=DraftChoice.parse(flags.draft),
         prediction=read_text(flags.predict, "--predict") if flags.predict else "",
     )
 

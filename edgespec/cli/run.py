@@ -17,6 +17,7 @@ from edgespec.cli.options import (
     generate_options,
     model_options,
     template_option,
+    with_draft_model,
 )
 from edgespec.cli.paint import choose_look
 from edgespec.errors import BadInput
@@ -70,6 +71,7 @@ def run(
     _refuse_conflicts(raw, system, template)
     named = model if ctx.get_parameter_source("model") is ParameterSource.COMMANDLINE else None
     chosen, prompt = _model_and_prompt(words, named, prompt_file)
+    model_flags, answer_flags = with_draft_model(model_flags, answer_flags)
     options = generate_options(answer_flags)
 
     from edgespec.cli.follow import show, wait_for

@@ -49,11 +49,7 @@ def read_switch(name: str, text: str) -> bool:
 
 def read_draft(text: str) -> DraftChoice:
     """Raises BadInput."""
-    try:
-        return DraftChoice(text.lower())
-    except ValueError:
-        choices = ", ".join(choice.value for choice in DraftChoice)
-        raise BadInput(f"draft {text!r}", f"it can be {choices}", "choose one of these") from None
+    return DraftChoice.parse(text)
 
 
 def _number(name: str, text: str, kind: type[int] | type[float]) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.backend.settings import LlamaSettings
+from edgespec.choice import DraftChoice
 from edgespec.engine.answer import Answer, CancelToken, PieceCallback
 from edgespec.engine.arrangement import Arranger
 from edgespec.engine.checks import check_prompt, check_sampling
@@ -18,7 +19,7 @@ from edgespec.engine.drafting import Drafters
 from edgespec.engine.idle import IdleTuner
 from edgespec.engine.job import Request
 from edgespec.engine.opening import Progress, open_model
-from edgespec.engine.options import DraftChoice, EngineOptions, GenerateOptions
+from edgespec.engine.options import EngineOptions, GenerateOptions
 from edgespec.engine.pace import PaceStatus
 from edgespec.engine.paced import paced
 from edgespec.engine.policies import Journal, Policies

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 
+from edgespec.choice import DraftChoice
 from edgespec.draft.given import GivenDrafter
 from edgespec.draft.guard import GuardedDrafter
 from edgespec.draft.lookup import LookupDrafter
 from edgespec.engine.job import Request
-from edgespec.engine.options import DraftChoice
 from edgespec.events import Notice
 from edgespec.spec.ports import Drafter
 from edgespec.text.vocab import Vocabulary
@@ -46,7 +46,7 @@ class Drafters:
         chosen: list[Drafter] = []
         if request.options.prediction:
             chosen.append(GivenDrafter(self._vocab.tokenize(request.options.prediction)))
-        if request.options.draft is DraftChoice.LOOKUP or self._may_choose(request, notify):
+        if request.options.draft.asks("lookup") or self._may_choose(request, notify):
             chosen += self._general_of(request.options.draft)
         return tuple(GuardedDrafter(one, self._vocab.n_vocab, self._clock, notify) for one in chosen)
 
@@ -56,7 +56,7 @@ class Drafters:
         return self._general.setdefault(choice, (LookupDrafter(),))
 
     def _may_choose(self, request: Request, notify: Callable[[Notice], None]) -> bool:
-        if request.options.draft is not DraftChoice.AUTO:
+        if request.options.draft != DraftChoice.AUTO:
             return False
         decides = self._decides()
         if not decides and not self._told:

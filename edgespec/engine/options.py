@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 
+from edgespec.choice import DraftChoice
 from edgespec.errors import BadInput
 from edgespec.spec.law import SamplingSettings
 
@@ -12,20 +12,14 @@ from edgespec.spec.law import SamplingSettings
 DEFAULT_MAX_TOKENS = 1024
 
 
-class DraftChoice(str, Enum):
-    """auto: what pays. off: plain decoding. lookup: copy what followed the same words before."""
-
-    AUTO = "auto"
-    OFF = "off"
-    LOOKUP = "lookup"
-
-
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     """How a model is run. `threads` None: the machine's cores. `gpu_layers` None: all where the build has a GPU.
 
     extra_buffers: llama.cpp may repack weights and use AMX, where the build survives it. tune_when_idle: a model that
-    was not measured yet is, in processes of its own, while nothing is asked.
+    was not measured yet is, in processes of its own, while nothing is asked. draft_model: a second model that drafts, a
+    GGUF, a step model's folder, or a name; None lets a known pair's draft be used where it is on disk and was measured
+    to pay, "" never.
     """
 
     ctx_size: int = 4096
@@ -33,6 +27,7 @@ class EngineOptions:
     gpu_layers: int | None = None
     extra_buffers: bool = True
     tune_when_idle: bool = False
+    draft_model: str | None = None
 
     def __post_init__(self) -> None:
         _at_least("--ctx-size", self.ctx_size, 64)

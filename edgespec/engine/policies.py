@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from edgespec.engine.options import DraftChoice
+from edgespec.choice import DraftChoice
 from edgespec.spec.cost import CostTable
 from edgespec.spec.ledger import Entry
 from edgespec.spec.measured import MeasuredPolicy

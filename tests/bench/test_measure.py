@@ -56,7 +56,7 @@ class Listed:
             raise KeyboardInterrupt
         self.desk.asked.append((self.name, len(prompt)))
         if self.desk.journal is not None:
-            self.desk.journal.note(DraftChoice(self.name), Entry(1.0, 0.0, 1, 1.0))
+            self.desk.journal.note(DraftChoice.parse(self.name), Entry(1.0, 0.0, 1, 1.0))
         return Answered((1, 2, 3), 0.1, 0.5, 0.55, 3, 0, 0, "length", 0.4, (NOTICE,))
 
 

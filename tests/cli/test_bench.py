@@ -235,7 +235,7 @@ def test_the_model_of_the_environment_is_taken(
 def test_what_cannot_be_is_said_before_a_model_is_opened(bench_: Bench, prompts: Path, tmp_path: Path) -> None:
     for arguments, exit_code, complaint in (
         (["--prompts", tmp_path / "none"], 13, "none"),
-        (["--prompts", prompts, "--drafts", "magic"], 13, "--drafts magic"),
+        (["--prompts", prompts, "--drafts", "magic"], 13, "draft 'magic'"),
         (["--prompts", prompts, "--temperature", "-1"], 13, "temperature"),
         (["--prompts", prompts, "--repeat", "0"], 2, "--repeat"),
         (["--prompts", prompts, "--plot", tmp_path / "no" / "folder.png"], 13, "--plot"),

@@ -102,7 +102,7 @@ def test_draft(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(session, capsys, "/draft") == "draft auto\n"
     assert said(session, capsys, "/draft off") == "draft off\n"
     assert session.options.draft is DraftChoice.OFF
-    with pytest.raises(BadInput, match="auto, off, lookup"):
+    with pytest.raises(BadInput, match="auto, off, or among lookup"):
         perform(session, "/draft most")
 
 

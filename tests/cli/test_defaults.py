@@ -30,7 +30,7 @@ def test_values_are_taken_by_command(config: Path) -> None:
         ("[zzz]\n", r"\[zzz\]", "--help"),
         ("[chat]\ntemprature = 1\n", "'temprature' in", "temperature"),
         ("[chat]\nseed = 'x'\n", "seed = x", "correct"),
-        ("[run]\ndraft = 'most'\n", "draft = most", "correct"),
+        ("[run]\ndraft = 'lokup'\n", "draft = lokup", "correct"),
         ("[run]\nwords = 'x'\n", "'words' in", "--help"),
         ("chat = 3\n", r"\[chat\]", "table"),
         ("[chat]\nstop = ['a']\n", r"\[chat\]", "plain values"),

@@ -254,7 +254,7 @@ def test_where_nothing_is_measured_an_answer_is_plain_unless_a_drafter_is_named(
 
 @pytest.mark.parametrize(
     ("arguments", "exit_code"),
-    [(["missing.gguf"], 3), (["--draft", "elsewhere"], 2), (["--max-tokens", 0], 13), (["--context", 0], 2)],
+    [(["missing.gguf"], 3), (["--draft", "lokup"], 2), (["--max-tokens", 0], 13), (["--context", 0], 2)],
 )
 def test_what_cannot_be_is_refused(toy: Path, arguments: list[object], exit_code: int) -> None:
     result = invoke(*arguments) if arguments[0] == "missing.gguf" else invoke(toy, *arguments)

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from edgespec.cli.main import cli
-from edgespec.cli.options import DRAFT_CHOICES
-from edgespec.engine import DraftChoice
 from tests.cli.conftest import Invoke, PressesCtrlC
 
 PROMPT = "the river runs under the bridge and the river runs under the bridge and the river"
@@ -232,7 +230,3 @@ def test_the_settings_of_a_configuration_file_count(invoke: Invoke, toy: Path, c
     assert json.loads(result.stdout)["usage"]["completion_tokens"] == 3
     result = invoke("run", toy, PROMPT, "--json", "--max-tokens", "4")
     assert json.loads(result.stdout)["usage"]["completion_tokens"] == 4
-
-
-def test_the_names_of_the_choices_are_the_engine_s() -> None:
-    assert [choice.value for choice in DraftChoice] == list(DRAFT_CHOICES)

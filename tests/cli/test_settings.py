@@ -59,4 +59,4 @@ def test_the_summary_names_what_differs_from_plain_decoding() -> None:
     assert summary(SamplingSettings(seed=4)) == "temperature 0"
     warm = SamplingSettings(temperature=0.7, top_p=0.95, top_k=40, min_p=0.1, seed=4, repeat_penalty=1.1)
     assert summary(warm) == "temperature 0.7, seed 4, top-p 0.95, top-k 40, min-p 0.1, repeat penalty 1.1"
-    assert change(USUAL, "draft", "lookup").draft is DraftChoice.LOOKUP
+    assert change(USUAL, "draft", "lookup").draft == DraftChoice.LOOKUP

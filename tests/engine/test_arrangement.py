@@ -6,10 +6,11 @@ import pytest
 
 from edgespec.backend.settings import FlashAttention, LlamaSettings
 from edgespec.backend.toy import ToyModel
+from edgespec.choice import DraftChoice
 from edgespec.engine.answer import Answer, CancelToken
 from edgespec.engine.arrangement import CHEAP_ONCE_TOKENS, CHEAP_TOKENS, USUAL_ANSWER, Arranger, better, length_of
 from edgespec.engine.job import Request
-from edgespec.engine.options import DraftChoice, GenerateOptions
+from edgespec.engine.options import GenerateOptions
 from edgespec.engine.policies import Policies
 from edgespec.errors import EdgeSpecError, NotEnoughMemory
 from edgespec.spec.cost import CostTable

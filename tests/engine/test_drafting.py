@@ -3,12 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from edgespec.choice import DraftChoice
 from edgespec.draft.guard import GuardedDrafter
 from edgespec.draft.lookup import LookupDrafter
 from edgespec.engine.answer import Answer, CancelToken
 from edgespec.engine.drafting import Drafters
 from edgespec.engine.job import Request
-from edgespec.engine.options import DraftChoice, GenerateOptions
+from edgespec.engine.options import GenerateOptions
 from edgespec.events import Notice
 from edgespec.spec.ports import Drafter, Plan
 from tests.draft.fake import NoRows, commit_of

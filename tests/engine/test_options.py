@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgespec.engine.options import DEFAULT_MAX_TOKENS, DraftChoice, EngineOptions, GenerateOptions
+from edgespec.choice import DraftChoice
+from edgespec.engine.options import DEFAULT_MAX_TOKENS, EngineOptions, GenerateOptions
 from edgespec.errors import BadInput
 
 
@@ -35,4 +36,4 @@ def test_the_least_that_works() -> None:
 
 
 def test_choices_are_spelled_as_on_the_command_line() -> None:
-    assert [choice.value for choice in DraftChoice] == ["auto", "off", "lookup"]
+    assert [one.value for one in (DraftChoice.AUTO, DraftChoice.OFF, DraftChoice.LOOKUP)] == ["auto", "off", "lookup"]

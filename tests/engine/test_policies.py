@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from edgespec.engine.options import DraftChoice
+from edgespec.choice import DraftChoice
 from edgespec.engine.policies import Policies
 from edgespec.spec.cost import CostTable
 from edgespec.spec.ledger import Entry
