@@ -5,56 +5,29 @@ Contract: every question is a conversation of its own in the model's chat templa
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
 import click
 
 from edgespec.bench.asking import Asking
-from edgespec.bench.prompts import Prompt
+from edgespec.bench.prompts import Prompt, load_prompts
 from edgespec.engine import Engine, GenerateOptions
-from edgespec.errors import BadInput, EdgeSpecError
+from edgespec.errors import EdgeSpecError
 from edgespec.events import Completion, RoundReport
 from edgespec.replay import Run
 
 INTERRUPTED = 130
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    id: str
-    category: str
-    text: str
-
-
-def load_questions(path: Path, n: int) -> list[Question]:
-    """The first `n`, taken in turn from every category. Raises BadInput for a file that is not lines of questions.
-
-    Each line is a JSON object with `question_id`, `category` and `turns`, of which the first is asked.
-    """
-    by_category: dict[str, list[Question]] = {}
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                question = _question(path, number, line)
-                by_category.setdefault(question.category, []).append(question)
-    in_turn = chain.from_iterable(zip_longest(*by_category.values()))
-    return [question for question in in_turn if question is not None][:n]
-
-
-def _question(path: Path, number: int, line: str) -> Question:
-    try:
-        raw = json.loads(line)
-        return Question(str(raw["question_id"]), str(raw["category"]), str(raw["turns"][0]))
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise BadInput(
-            f"line {number} of {path}", repr(error), "give a file of JSON lines with question_id, category and turns"
-        ) from error
+def load_questions(path: Path, n: int) -> list[Prompt]:
+    """The first `n`, taken in turn from every category. Raises BadInput for a file that is not lines of prompts."""
+    in_turn = chain.from_iterable(zip_longest(*load_prompts(path).values()))
+    return [prompt for prompt in in_turn if prompt is not None][:n]
 
 
 class Asker:

@@ -34,7 +34,7 @@ from edgespec.errors import BadInput
 from edgespec.records import write_atomically
 from edgespec.spec.law import SamplingSettings
 from edgespec.spec.policy import FixedPolicy
-from tools.asking import Question, load_questions, reported
+from tools.asking import load_questions, reported
 
 SEED = 20250
 
@@ -81,7 +81,7 @@ class Comparison:
     detail: str
 
 
-def compare(comparer: Comparer, question: Question, mode: Mode, max_tokens: int) -> Comparison:
+def compare(comparer: Comparer, question: Prompt, mode: Mode, max_tokens: int) -> Comparison:
     """The question answered with lookup and without. Raises the engine's errors."""
     options = GenerateOptions(mode.sampling, max_tokens, exact=mode.exact, draft=DraftChoice.LOOKUP)
     found = comparer.compare(Prompt(question.id, question.category, question.text), options)
@@ -130,7 +130,7 @@ class Journal:
             with self._path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(asdict(one)) + "\n")
 
-    def missing(self, questions: Iterable[Question]) -> list[tuple[Question, Mode]]:
+    def missing(self, questions: Iterable[Prompt]) -> list[tuple[Prompt, Mode]]:
         known = {(one.question, one.mode) for one in self.comparisons}
         return [(question, mode) for question in questions for mode in Mode if (question.id, mode) not in known]
 
@@ -207,7 +207,7 @@ def main(
     sys.exit(1 if any(one.result in FAILURES for one in comparisons) else 0)
 
 
-def _fill(journal: Journal, engine: Engine, questions: list[Question], max_tokens: int) -> None:
+def _fill(journal: Journal, engine: Engine, questions: list[Prompt], max_tokens: int) -> None:
     missing = journal.missing(questions)
     label = f"{len(questions)} questions of {len({q.category for q in questions})} categories"
     with (

@@ -50,6 +50,9 @@ class HostileDrafter:
         tokens = [self._random.randrange(N_IDS) for _ in range(plan.max_nodes)]
         return chain(tokens, [CLAIM ** (1 + depth) for depth in range(plan.max_nodes)])
 
+    def behind(self, sequence: SequenceId) -> int:
+        return 0
+
     def anticipate(self, sequence: SequenceId, tree: DraftTree) -> None: ...
 
     def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None: ...

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgespec.backend.settings import LlamaSettings, loaded_alike
+from edgespec.bench.prompts import Prompt as Question
 from edgespec.engine import Engine, EngineOptions
 from edgespec.engine.arrangement import rearranged
 from edgespec.errors import BadInput
 from edgespec.tune.tuning import Tuning
-from tools.asking import Asker, Question, load_questions
+from tools.asking import Asker, load_questions
 from tools.peer_figures import LONG_PROMPT
 from tools.peer_rows import Prompt
 

@@ -23,11 +23,12 @@ import click
 if __name__ == "__main__":  # started as a script: imports begin at the repository, not in this folder
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from edgespec.bench.prompts import Prompt
 from edgespec.engine import DraftChoice, Engine, EngineOptions, Extras, GenerateOptions
 from edgespec.events import Completion
 from edgespec.records import write_atomically
 from edgespec.spec.policy import FixedPolicy
-from tools.asking import Asker, Question, load_questions, reported
+from tools.asking import Asker, load_questions, reported
 
 SEED = 20250
 # One word in this many is replaced, give or take a quarter.
@@ -85,7 +86,7 @@ class Timer:
         self._asker = Asker(engine)
         self._max_tokens = max_tokens
 
-    def prediction(self, question: Question) -> str:
+    def prediction(self, question: Prompt) -> str:
         """The model's own plain answer, damaged the same way every time.
 
         In exact mode, so that it is what passes of several rows say; a tie of rounding would make another text of it.
@@ -93,7 +94,7 @@ class Timer:
         text = self._ask(question, True, "").text
         return damaged(text, random.Random(f"{SEED} {question.id}"))
 
-    def time(self, question: Question, prediction: str, exact: bool, n_repeats: int) -> Answers:
+    def time(self, question: Prompt, prediction: str, exact: bool, n_repeats: int) -> Answers:
         plain: list[Completion] = []
         predicted: list[Completion] = []
         for _ in range(n_repeats):
@@ -103,7 +104,7 @@ class Timer:
             plain.append(self._ask(question, exact, ""))
         return Answers(question.id, exact, tuple(plain), tuple(predicted))
 
-    def _ask(self, question: Question, exact: bool, prediction: str) -> Completion:
+    def _ask(self, question: Prompt, exact: bool, prediction: str) -> Completion:
         draft = DraftChoice.AUTO if prediction else DraftChoice.OFF
         options = GenerateOptions(max_tokens=self._max_tokens, exact=exact, draft=draft, prediction=prediction)
         return self._asker.ask(self._asker.tokens(question.text), options)[1]
@@ -197,7 +198,7 @@ def main(
     sys.exit(0 if all(one.same_tokens for one in found if one.mode == "exact") else 1)
 
 
-def _time_all(timer: Timer, questions: list[Question], n_repeats: int) -> list[Answers]:
+def _time_all(timer: Timer, questions: list[Prompt], n_repeats: int) -> list[Answers]:
     answers: list[Answers] = []
     cases = [(question, exact) for question in questions for exact in (False, True)]
     with click.progressbar(cases, label=f"{len(questions)} questions, fast and exact", file=sys.stderr) as left:

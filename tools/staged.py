@@ -73,6 +73,9 @@ class StagedDrafter:
             tokens[node] = token
         return DraftTree(np.array(tokens, np.int32), self._parents, self._survival, self._sources)
 
+    def behind(self, sequence: int) -> int:
+        return 0
+
     def anticipate(self, sequence: int, tree: DraftTree) -> None:
         """Nothing to prepare."""
 

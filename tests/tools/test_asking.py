@@ -7,10 +7,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from edgespec.bench.prompts import Prompt
 from edgespec.engine import Engine, GenerateOptions
 from edgespec.errors import BadInput, ModelNotFound
 from tests.library.toy_card import toy_card
-from tools.asking import Asker, Question, load_questions, reported
+from tools.asking import Asker, load_questions, reported
 
 
 def test_questions_are_taken_from_every_category_in_turn(questions: Path) -> None:
@@ -20,7 +21,7 @@ def test_questions_are_taken_from_every_category_in_turn(questions: Path) -> Non
         ("2", "tales"),
     ]
     assert load_questions(questions, 1) == [
-        Question("1", "tales", "the old man and the river and the old man and the river and the old man")
+        Prompt("1", "tales", "the old man and the river and the old man and the river and the old man")
     ]
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from edgespec.bench.prompts import Prompt
 from edgespec.check import compare as compared
 from edgespec.errors import BadInput
-from tools.asking import Question
 from tools.exactness import FAILURES, Comparison, Journal, Mode, counts, main, result_of, table
 from tools.exactness import Result as Found
 
@@ -87,9 +87,9 @@ def test_the_journal_keeps_every_comparison_as_it_comes(tmp_path: Path) -> None:
     Journal(path, SETTINGS).add(SAME)
     journal = Journal(path, SETTINGS)
     assert journal.comparisons == [one, SAME]
-    assert journal.missing([Question("1", "tales", "x")]) == [
-        (Question("1", "tales", "x"), Mode.EXACT_WARM),
-        (Question("1", "tales", "x"), Mode.FAST_GREEDY),
+    assert journal.missing([Prompt("1", "tales", "x")]) == [
+        (Prompt("1", "tales", "x"), Mode.EXACT_WARM),
+        (Prompt("1", "tales", "x"), Mode.FAST_GREEDY),
     ]
 
 

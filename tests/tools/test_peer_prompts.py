@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from edgespec.backend.settings import FlashAttention, LlamaSettings
+from edgespec.bench.prompts import Prompt
 from edgespec.errors import BadInput
 from edgespec.spec.cost import CostTable
 from edgespec.tune.tuning import Choice, Tuned, Tuning
-from tools.asking import Question
 from tools.peer_figures import LONG_PROMPT
 from tools.peer_prompts import Arranged, arrangements, context, long_questions, prepare, tuning_digest
 
@@ -21,8 +21,8 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def question(id_: str, category: str, n_words: int) -> Question:
-    return Question(id_, category, " ".join([id_] * n_words))
+def question(id_: str, category: str, n_words: int) -> Prompt:
+    return Prompt(id_, category, " ".join([id_] * n_words))
 
 
 def test_the_context_holds_prompt_answer_and_a_draft() -> None:
@@ -32,7 +32,7 @@ def test_the_context_holds_prompt_answer_and_a_draft() -> None:
 
 def test_a_question_that_is_long_enough_stays_as_it_is() -> None:
     own = question("a", "rag", LONG_PROMPT)
-    assert long_questions([question("z", "qa", 2000), own], 5, words) == [Question("a-long", "long rag", own.text)]
+    assert long_questions([question("z", "qa", 2000), own], 5, words) == [Prompt("a-long", "long rag", own.text)]
 
 
 def test_a_short_one_gets_passages_in_front_and_is_asked_last() -> None:
