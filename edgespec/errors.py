@@ -88,5 +88,11 @@ class NotMeasured(EdgeSpecError):
     exit_code = 15
 
 
+class PairMismatch(EdgeSpecError):
+    """A draft whose token ids do not mean what the target's mean."""
+
+    exit_code = 16
+
+
 class StaleRows(RuntimeError):
     """A programming error: a `Rows` object was read after its target's next call."""

@@ -53,6 +53,9 @@ class Forger:
         wrong = (tokens[0] + 5) % self._n_vocab
         return tree_of([wrong, *tokens], [-1, -1, *range(1, len(tokens))], [0.95] + [0.9] * len(tokens))
 
+    def behind(self, sequence: int) -> int:
+        return 0
+
     def anticipate(self, sequence: int, tree: DraftTree) -> None: ...
 
     def observe(self, sequence: int, commit: Commit, rows: Rows, nodes: IntArray) -> None:

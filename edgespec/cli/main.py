@@ -33,6 +33,7 @@ Exit codes:
    6  too little memory         13  unusable input, file or value
    7  longer than the context   14  something must be installed first
                                 15  not measured on this machine yet
+                                16  a draft that does not fit the target
  130  ended by Ctrl-C"""
 
 

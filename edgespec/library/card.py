@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.resources
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
@@ -86,7 +86,8 @@ class Licence:
 @dataclass(frozen=True, slots=True)
 class ModelCard:
     """chat_template: None means the GGUF's own, or none at all for a base model. end_tokens: spellings of special
-    tokens that end an answer, besides those the GGUF names. context_length: tokens the model was trained for.
+    tokens that end an answer, besides those the GGUF names. context_length: tokens the model was trained for. drafts:
+    ids of smaller models known to fit as drafts, the best first.
     """
 
     id: str
@@ -105,17 +106,29 @@ class ModelCard:
     end_tokens: tuple[str, ...]
     stop_strings: tuple[str, ...]
     is_default: bool
+    drafts: tuple[str, ...]
     sources: tuple[Source, ...]
 
 
 def load_cards() -> tuple[ModelCard, ...]:
     """All cards, by id. Raises BadInput, which names file and key, for a card that cannot be used."""
-    cards = {card.id: card for card in map(_read_shipped, _shipped_texts())}
+    texts = _shipped_texts()
     folder = config_dir() / "models"
-    for path in sorted(folder.glob("*.toml")) if folder.is_dir() else []:
-        card = parse_card(_read_text(path), str(path))
-        cards[card.id] = card
+    texts += [(str(path), _read_text(path)) for path in sorted(folder.glob("*.toml"))] if folder.is_dir() else []
+    cards: dict[str, ModelCard] = {}
+    places: dict[str, str] = {}
+    for place, text in texts:
+        card = parse_card(text, place)
+        cards[card.id], places[card.id] = card, place
+    for card in cards.values():
+        _require_drafts(card, places[card.id], cards)
     return tuple(cards[key] for key in sorted(cards))
+
+
+def draft_cards(card: ModelCard, cards: Iterable[ModelCard]) -> tuple[ModelCard, ...]:
+    """The known drafts of a model, the best first."""
+    known = {one.id: one for one in cards}
+    return tuple(known[name] for name in card.drafts if name in known)
 
 
 def default_card(cards: Iterable[ModelCard]) -> ModelCard | None:
@@ -144,9 +157,12 @@ def parse_card(text: str, place: str) -> ModelCard:
         end_tokens=table.texts("end_tokens"),
         stop_strings=table.texts("stop_strings"),
         is_default=table.flag("default", False),
+        drafts=_drafts(table),
         sources=tuple(_source(source) for source in table.tables("sources")),
     )
     table.finish()
+    if card.id in card.drafts:
+        raise table.fail("drafts", "a model is no draft for itself")
     return card
 
 
@@ -160,11 +176,6 @@ def _shipped_texts() -> list[tuple[str, str]]:
     if not folder.is_dir():
         return []
     return [(entry.name, entry.read_text("utf-8")) for entry in folder.iterdir() if entry.name.endswith(".toml")]
-
-
-def _read_shipped(card: tuple[str, str]) -> ModelCard:
-    place, text = card
-    return parse_card(text, place)
 
 
 def _read_text(path: Path) -> str:
@@ -228,6 +239,24 @@ def _file_name(table: Table) -> str:
     if PurePosixPath(name).name != name or "\\" in name or not name.lower().endswith(".gguf"):
         raise table.fail("file", f"the name of a .gguf file without folders is needed, not {name!r}")
     return name
+
+
+def _drafts(table: Table) -> tuple[str, ...]:
+    names = table.texts("drafts")
+    for name in names:
+        if not _ID.fullmatch(name) or names.count(name) > 1:
+            raise table.fail("drafts", f"ids of cards are needed, each once, not {name!r}")
+    return names
+
+
+def _require_drafts(card: ModelCard, place: str, cards: Mapping[str, ModelCard]) -> None:
+    """Raises BadInput for a draft that has no card, or that is no smaller than the model."""
+    for name in card.drafts:
+        draft = cards.get(name)
+        if draft is None:
+            raise BadInput(f"{place}, key 'drafts'", f"no card has the id {name!r}", _REMEDY)
+        if draft.n_parameters >= card.n_parameters:
+            raise BadInput(f"{place}, key 'drafts'", f"{name!r} is no smaller than the model itself", _REMEDY)
 
 
 def _matching(table: Table, key: str, pattern: re.Pattern[str], meaning: str) -> str:

@@ -29,7 +29,7 @@ _MAX_ARRAY_STRINGS = 1 << 22
 _MAX_TEXT_BYTES = 1 << 26
 _MAX_DIMS = 4
 
-# Longer arrays are vocabularies; they are skipped and only their length is kept.
+# Longer arrays are vocabularies; they are skipped and only their length is kept, unless they are asked for.
 _MAX_KEPT_ITEMS = 1024
 
 _DEFAULT_ALIGNMENT = 32
@@ -66,7 +66,7 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """`values` holds scalars, strings and short arrays; `array_lengths` the length of every array, skipped ones too."""
+    """`values` holds scalars, strings, short arrays and those asked for; `array_lengths` the length of every array."""
 
     version: int
     values: Mapping[str, Value]
@@ -117,9 +117,7 @@ class _Cursor:
 
     def skip_texts(self, count: int) -> None:
         """The hot loop: a vocabulary of 262,144 texts takes some 25 ms."""
-        if count > self.n_strings_left:
-            raise DamageError(f"its header holds an array of {count} texts")
-        self.n_strings_left -= count
+        self.take_strings(count)
         unpack, buffer, end = struct.Struct("<Q").unpack_from, self.buffer, self.end
         position = self.position
         for _ in range(count):
@@ -128,9 +126,32 @@ class _Cursor:
             position += 8 + unpack(buffer, position)[0]
         self.advance(position - self.position)
 
+    def texts(self, count: int) -> tuple[str, ...]:
+        """An array of texts in full. Bytes that are no UTF-8 become surrogates, which tells them apart."""
+        self.take_strings(count)
+        texts = []
+        for _ in range(count):
+            n_bytes = self.count("<Q")
+            start = self.advance(n_bytes)
+            texts.append(self.buffer[start : self.position].decode("utf-8", errors="surrogateescape"))
+        return tuple(texts)
 
-def parse_container(buffer: Buffer) -> Container:
-    """Read a GGUF of version 2 or 3 whose magic was checked before. Raises DamageError and nothing else."""
+    def scalars(self, layout: str, count: int) -> tuple[Scalar, ...]:
+        """An array of numbers in full."""
+        start = self.advance(count * struct.calcsize(layout))
+        return struct.unpack_from(f"<{count}{layout[1:]}", self.buffer, start)
+
+    def take_strings(self, count: int) -> None:
+        if count > self.n_strings_left:
+            raise DamageError(f"its header holds an array of {count} texts")
+        self.n_strings_left -= count
+
+
+def parse_container(buffer: Buffer, wanted: frozenset[str] = frozenset()) -> Container:
+    """Read a GGUF of version 2 or 3 whose magic was checked before. Raises DamageError and nothing else.
+
+    wanted: keys of arrays that are kept however long they are.
+    """
     cursor = _Cursor(buffer, 4)
     version = cursor.count("<I")
     n_tensors, n_keys = cursor.count("<Q"), cursor.count("<Q")
@@ -139,21 +160,26 @@ def parse_container(buffer: Buffer) -> Container:
     values: dict[str, Value] = {}
     array_lengths: dict[str, int] = {}
     for _ in range(n_keys):
-        _read_pair(cursor, values, array_lengths)
+        _read_pair(cursor, values, array_lengths, wanted)
     tensors = tuple(_read_tensor(cursor) for _ in range(n_tensors))
     alignment = _alignment(values)
     data_start = (cursor.position + alignment - 1) // alignment * alignment
     return Container(version, values, array_lengths, tensors, data_start)
 
 
-def _read_pair(cursor: _Cursor, values: dict[str, Value], array_lengths: dict[str, int]) -> None:
+def _read_pair(
+    cursor: _Cursor, values: dict[str, Value], array_lengths: dict[str, int], wanted: frozenset[str]
+) -> None:
     key, kind = cursor.text(), cursor.count("<I")
     if kind != _ARRAY:
         values[key] = _read_scalar(cursor, kind)
         return
     item_kind, length = cursor.count("<I"), cursor.count("<Q")
     array_lengths[key] = length
-    if length <= _MAX_KEPT_ITEMS:
+    if key in wanted:
+        is_text = item_kind == _STRING
+        values[key] = cursor.texts(length) if is_text else cursor.scalars(_layout(item_kind), length)
+    elif length <= _MAX_KEPT_ITEMS:
         values[key] = tuple(_read_scalar(cursor, item_kind) for _ in range(length))
     elif item_kind == _STRING:
         cursor.skip_texts(length)

@@ -1,4 +1,7 @@
-"""Will a model fit? Weights, KV cache and compute buffers estimated from the GGUF header, before anything is loaded."""
+"""Will a model fit? Weights, KV cache and compute buffers estimated from the GGUF header, before anything is loaded.
+
+What a draft takes beside it is in `drafts`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,15 @@ FIXED_BYTES = 192 << 20
 MARGIN = 0.1
 # Contexts are proposed in steps of this many tokens, and none below twice as many.
 CONTEXT_STEP = 256
+# Bits per weight of usual files, by llama.cpp's table for models of 8B; small models take a little more.
+BITS_PER_WEIGHT = (
+    ("Q8_0", 8.5),
+    ("Q6_K", 6.6),
+    ("Q5_K_M", 5.7),
+    ("Q4_K_M", 4.9),
+    ("Q3_K_M", 4.0),
+    ("Q2_K", 3.2),
+)
 # Every n-th block sees the whole text, the others a window, in models whose file leaves it to llama.cpp to know. A
 # block that is not known to be windowed counts as a full one, so that the estimate is never too low.
 FULL_BLOCK_EVERY = {"cohere2": 4, "gemma2": 2, "gemma3": 6, "gemma3n": 5, "gpt-oss": 2, "mellum": 4, "olmo2": 4}
@@ -80,23 +92,51 @@ def _heads_kv(header: GgufHeader) -> list[int]:
 
 
 def fits(header: GgufHeader, n_ctx: int, shape: CacheShape, available_bytes: int) -> bool:
-    return estimate(header, shape).total_bytes(n_ctx) <= _budget(available_bytes)
+    return estimate(header, shape).total_bytes(n_ctx) <= budget(available_bytes)
 
 
 def check_memory(header: GgufHeader, n_ctx: int, shape: CacheShape, available_bytes: int) -> None:
-    """Raises NotEnoughMemory that names the shortfall and a context size that would fit, if there is one."""
-    need, budget = estimate(header, shape), _budget(available_bytes)
+    """Raises NotEnoughMemory that names the shortfall, and what would fit: a context, else a quantisation, if any."""
+    need, most = estimate(header, shape), budget(available_bytes)
     total = need.total_bytes(n_ctx)
-    if total <= budget:
+    if total <= most:
         return
-    sizes = range(n_ctx // CONTEXT_STEP * CONTEXT_STEP, CONTEXT_STEP, -CONTEXT_STEP)
-    fitting = next((size for size in sizes if need.total_bytes(size) <= budget), None)
     raise NotEnoughMemory(
         f"{header.path.name} with a context of {n_ctx} tokens needs {readable_bytes(total)}",
-        f"{readable_bytes(available_bytes)} of memory are free, {readable_bytes(total - budget)} too few with a margin",
-        f"give --ctx-size {fitting}" if fitting else "take a smaller model or quantisation",
+        f"{readable_bytes(available_bytes)} of memory are free, {readable_bytes(total - most)} too few with a margin",
+        _remedy(header, need, n_ctx, most),
     )
 
 
-def _budget(available_bytes: int) -> int:
+def fitting_context(need: MemoryEstimate, n_ctx: int, room_bytes: int) -> int:
+    """The longest context of at most `n_ctx` tokens, in whole steps and no shorter than two, that takes no more than
+    `room_bytes`; 0 if there is none.
+    """
+    sizes = range(n_ctx // CONTEXT_STEP * CONTEXT_STEP, CONTEXT_STEP, -CONTEXT_STEP)
+    return next((size for size in sizes if need.total_bytes(size) <= room_bytes), 0)
+
+
+def budget(available_bytes: int) -> int:
+    """What may be used of the free memory."""
     return int(available_bytes * (1 - MARGIN))
+
+
+def _remedy(header: GgufHeader, need: MemoryEstimate, n_ctx: int, most: int) -> str:
+    fitting = fitting_context(need, n_ctx, most)
+    if fitting:
+        return f"give --ctx-size {fitting}"
+    # With the context that was asked for if it can be had, else with the shortest that is worth having.
+    for size in sorted({n_ctx, min(n_ctx, 2 * CONTEXT_STEP)}, reverse=True):
+        quantisation = _fitting_quantisation(header, most - (need.total_bytes(size) - need.weights_bytes))
+        if quantisation:
+            return f"take a {quantisation} file of the model" + (f" and --ctx-size {size}" if size < n_ctx else "")
+    return "take a smaller model"
+
+
+def _fitting_quantisation(header: GgufHeader, room_bytes: int) -> str:
+    """The best usual quantisation whose weights take no more than `room_bytes` and less than now, "" if none does."""
+    for name, bits in BITS_PER_WEIGHT:
+        n_bytes = header.n_parameters * bits / 8
+        if n_bytes <= room_bytes and n_bytes < header.tensor_bytes:
+            return f"{name} ({readable_bytes(int(n_bytes))})"
+    return ""

@@ -64,7 +64,8 @@ class StepModel(Protocol):
 
     def keep(self, cells: IntArray, start: int) -> None:
         """The branch of these cells, ascending and none before `start`, becomes the cells start, start + 1, ...; what
-        lies behind is forgotten. The first continues the cell start - 1, each other the one before it.
+        lies behind is forgotten. The first continues the cell start - 1, each other the one before it. An empty branch
+        forgets all from `start` on.
         """
 
     def close(self) -> None:

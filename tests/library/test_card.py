@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from edgespec.errors import BadInput
-from edgespec.library.card import HubSource, ModelKind, PackageFile, PackageSource, default_card, load_cards, parse_card
+from edgespec.library.card import (
+    HubSource,
+    ModelKind,
+    PackageFile,
+    PackageSource,
+    default_card,
+    draft_cards,
+    load_cards,
+    parse_card,
+)
 from tests.library.toy_card import CARD_TEXT
 
 REPOSITORY = Path(__file__).parents[2]
@@ -42,6 +51,7 @@ def test_a_whole_card() -> None:
         HubSource("user/toy-GGUF", "toy.gguf"),
     )
     assert (card.n_parameters, card.is_default, card.end_tokens, card.stop_strings) == (704, False, (), ())
+    assert card.drafts == ()
 
 
 def test_a_user_card_is_found_and_wins_over_a_shipped_one(home: Path) -> None:
@@ -60,6 +70,32 @@ def test_a_bad_user_card_is_named_with_its_file(home: Path) -> None:
     (folder / "mine.toml").write_bytes(b"id = '\xff'")
     with pytest.raises(BadInput, match=r"mine\.toml"):
         load_cards()
+
+
+def test_known_drafts_come_in_the_order_of_the_card(home: Path) -> None:
+    folder = home / "config" / "models"
+    folder.mkdir(parents=True)
+    big = CARD_TEXT.replace('id = "toy"', 'id = "big"\ndrafts = ["toy", "smollm2-135m"]')
+    big = big.replace("parameters = 704", "parameters = 1000000000")
+    for name, text in (("a", CARD_TEXT), ("b", big)):
+        (folder / f"{name}.toml").write_text(text, "utf-8")
+    cards = {card.id: card for card in load_cards()}
+    assert [card.id for card in draft_cards(cards["big"], cards.values())] == ["toy", "smollm2-135m"]
+    assert all(draft_cards(cards[key], cards.values()) == () for key in ("toy", "smollm2-135m", "gemma-3-270m"))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("toi", "no card has the id 'toi'"), ("gemma-3-270m", "'gemma-3-270m' is no smaller than the model itself")],
+)
+def test_a_draft_that_cannot_be_one_is_named_with_its_file(name: str, why: str, home: Path) -> None:
+    folder = home / "config" / "models"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text(CARD_TEXT.replace('id = "toy"', f'id = "toy"\ndrafts = ["{name}"]'), "utf-8")
+    with pytest.raises(BadInput) as raised:
+        load_cards()
+    assert raised.value.what == f"{folder / 'mine.toml'}, key 'drafts'"
+    assert raised.value.why == why
 
 
 @pytest.mark.parametrize(
@@ -83,6 +119,10 @@ def test_a_bad_user_card_is_named_with_its_file(home: Path) -> None:
         ('kind = "hub"', 'kind = "ftp"', "sources 2, key 'kind'"),
         ("parts = [{", "pieces = [{", "'parts'"),
         ('name = "Toy"', 'name = "Toy"\ncolour = "red"', "'colour': no such key"),
+        ('name = "Toy"', 'name = "Toy"\ndrafts = "small"', "'drafts': a list of texts is needed"),
+        ('name = "Toy"', 'name = "Toy"\ndrafts = ["A b"]', "'drafts': ids of cards are needed, each once, not 'A b'"),
+        ('name = "Toy"', 'name = "Toy"\ndrafts = ["a", "a"]', "'drafts': ids of cards are needed, each once, not 'a'"),
+        ('name = "Toy"', 'name = "Toy"\ndrafts = ["toy"]', "'drafts': a model is no draft for itself"),
         ('name = "Toy"', "name = ", "no TOML"),
     ],
 )

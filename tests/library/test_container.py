@@ -114,3 +114,21 @@ def refused_or_read(buffer: bytes) -> None:
     except DamageError as error:
         damage = error
     assert damage is None or str(damage)
+
+
+def test_a_long_array_is_kept_where_it_is_wanted(tmp_path: Path) -> None:
+    data = write_vocabulary(tmp_path / "toy.gguf", 5000).read_bytes()
+    container = parse_container(data, frozenset(("tokenizer.ggml.tokens", "tokenizer.ggml.scores", "no.such.key")))
+    assert container.values["tokenizer.ggml.tokens"] == tuple(f"token{number}" for number in range(5000))
+    assert container.values["tokenizer.ggml.scores"] == (0.0,) * 5000
+    rest = parse_container(data)
+    assert (container.array_lengths, container.tensors) == (rest.array_lengths, rest.tensors)
+
+
+@pytest.mark.parametrize("kind", [STRING, UINT32, 99])
+@pytest.mark.parametrize("length", [7, 1 << 20, 1 << 40, HUGE])
+def test_a_wanted_array_that_is_too_long_is_damage(kind: int, length: int) -> None:
+    """It ends before its length says, and the length is not believed."""
+    body = pair(b"wanted", ARRAY, struct.pack("<IQ", kind, length) + raw_text(b"one"))
+    with pytest.raises(DamageError):
+        parse_container(raw_header(0, 1, body), frozenset(("wanted",)))

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgespec.backend.llama.log import log
 from edgespec.backend.llama.native import load_model
@@ -15,7 +17,15 @@ from edgespec.backend.settings import LlamaSettings
 from edgespec.engine.choosing import cache_shape
 from edgespec.errors import NotEnoughMemory
 from edgespec.library.header import GgufHeader, read_header
-from edgespec.library.memory import FIXED_BYTES, CacheShape, check_memory, estimate, fits, is_windowed
+from edgespec.library.memory import (
+    BITS_PER_WEIGHT,
+    FIXED_BYTES,
+    CacheShape,
+    check_memory,
+    estimate,
+    fits,
+    is_windowed,
+)
 from tools.make_toy_model import SHAPES, Kind, write_toy_model
 
 MIB = 1 << 20
@@ -121,18 +131,65 @@ def test_a_refusal_names_need_shortfall_and_a_context_that_fits(llama: GgufHeade
     assert not fits(huge, fitting + 256, SHAPE, available)
 
 
-def test_where_no_context_would_fit_another_model_is_proposed(llama: GgufHeader) -> None:
-    for header in (replace(llama, tensor_bytes=1 << 40), replace(llama, head_counts_kv=(200_000,))):
-        with pytest.raises(NotEnoughMemory) as caught:
-            check_memory(header, 4096, SHAPE, 1024 * MIB)
-        assert caught.value.remedy == "take a smaller model or quantisation"
+@pytest.mark.parametrize(
+    ("billions", "tensor_gb", "remedy"),
+    [
+        (5.1, 5.1, "give --ctx-size 768"),
+        (6.4, 12.8, "take a Q5_K_M (4.6 GB) file of the model"),
+        (8.6, 17.2, "take a Q3_K_M (4.3 GB) file of the model"),
+        (12.0, 24.0, "take a Q2_K (4.8 GB) file of the model and --ctx-size 512"),
+        (16.0, 32.0, "take a smaller model"),
+        (16.0, 6.0, "take a smaller model"),  # it has less than 3.2 bits per weight already
+    ],
+)
+def test_where_no_context_would_fit_a_quantisation_is_named(
+    billions: float, tensor_gb: float, remedy: str, llama: GgufHeader
+) -> None:
+    """Of 5.4 GB, buffers take 0.2 and a token of context 115 kB: 4.73 GB are left with 4,096 tokens, 5.14 with 512."""
+    n_parameters, n_bytes = int(billions * 1e9), int(tensor_gb * 1e9)
+    need = replace(llama, n_parameters=n_parameters, tensor_bytes=n_bytes, head_counts_kv=(600,))
+    with pytest.raises(NotEnoughMemory) as caught:
+        check_memory(need, 4096, SHAPE, 6_000 * 10**6)
+    assert caught.value.remedy == remedy
+
+
+@given(
+    st.integers(1, 1 << 34), st.floats(2.0, 32.0), st.integers(1, 4000), st.integers(1, 8192), st.integers(0, 1 << 34)
+)
+def test_what_a_refusal_names_would_fit(
+    llama: GgufHeader, n_parameters: int, bits: float, heads: int, n_ctx: int, available: int
+) -> None:
+    n_bytes = int(n_parameters * bits / 8)
+    header = replace(llama, n_parameters=n_parameters, tensor_bytes=n_bytes, head_counts_kv=(heads,))
+    if fits(header, n_ctx, SHAPE, available):
+        check_memory(header, n_ctx, SHAPE, available)
+        return
+    with pytest.raises(NotEnoughMemory) as caught:
+        check_memory(header, n_ctx, SHAPE, available)
+    words = caught.value.remedy.split()
+    size = int(words[-1]) if "--ctx-size" in words else n_ctx
+    if "file" in words:
+        smaller = int(n_parameters * dict(BITS_PER_WEIGHT)[words[2]] / 8)
+        assert smaller < n_bytes
+        header = replace(header, tensor_bytes=smaller)
+    if words[-1] != "model" or "file" in words:
+        check_memory(header, size, SHAPE, available)
+    else:
+        smallest = int(n_parameters * BITS_PER_WEIGHT[-1][1] / 8)
+        assert not fits(replace(header, tensor_bytes=min(n_bytes, smallest)), min(n_ctx, 512), SHAPE, available)
+
+
+def test_a_cache_that_no_weights_make_room_for_asks_for_another_model(llama: GgufHeader) -> None:
+    with pytest.raises(NotEnoughMemory) as caught:
+        check_memory(replace(llama, head_counts_kv=(200_000,)), 4096, SHAPE, 1024 * MIB)
+    assert caught.value.remedy == "take a smaller model"
 
 
 def test_a_small_context_is_not_made_smaller(llama: GgufHeader) -> None:
     huge = replace(llama, head_counts_kv=(20_000,))
     with pytest.raises(NotEnoughMemory) as caught:
         check_memory(huge, 300, SHAPE, 1024 * MIB)
-    assert caught.value.remedy == "take a smaller model or quantisation"
+    assert caught.value.remedy == "take a smaller model"
 
 
 @pytest.mark.parametrize("window_cells", [0, 384])
