@@ -7,23 +7,33 @@ A node map is int32[n]: for each old node its index in the new tree, or -1 where
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from operator import ge
 
 import numpy as np
 import numpy.typing as npt
 
+from edgespec.spec.drawn import Laws, check_laws
+from edgespec.spec.taking import principal, take
+
 IntArray = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
 
 
 class DraftMode(Enum):
-    """How children were chosen: POINT deterministically, COUPLED with the target's own noise, SAMPLED from a law q."""
+    """How children were chosen: POINT deterministically, COUPLED with the target's own noise, SAMPLED from a law q,
+    without replacement, REPEATED from it independently, so that siblings may be equal.
+    """
 
     POINT = auto()
     COUPLED = auto()
     SAMPLED = auto()
+    REPEATED = auto()
+
+    @property
+    def is_drawn(self) -> bool:
+        return self in (DraftMode.SAMPLED, DraftMode.REPEATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,9 @@ class DraftTree:
 
     tokens: int32[n]. parents: int32[n]. survival: float32[n], the estimated probability that a node lies on the
     accepted path, for planning and never for correctness. sources: uint8[n], which drafter guessed the node.
+    laws: of a SAMPLED tree n + 1 entries, laws[parent + 1] the law that the children of `parent` were drawn from, None
+    for a leaf; else empty. Without them no verifier that divides by q can treat a SAMPLED tree. A tree with laws is
+    kept or dropped as a whole: a node cut for its token's sake would bias such a verifier.
     """
 
     tokens: IntArray
@@ -39,6 +52,7 @@ class DraftTree:
     survival: npt.NDArray[np.float32]
     sources: npt.NDArray[np.uint8]
     mode: DraftMode = DraftMode.POINT
+    laws: Laws = ()
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -109,6 +123,10 @@ def check_tree(tree: DraftTree, n_vocab: int) -> None:
     known = [*survival, 1.0]
     if not all(0.0 <= chance <= known[parent] for parent, chance in zip(parents, survival, strict=True)):
         raise ValueError("survival must lie in [0, 1] and never grow from parent to child")
+    if tree.laws and not tree.mode.is_drawn:
+        raise ValueError("only a tree drawn from laws has them")
+    if tree.laws:
+        check_laws(tree.laws, tokens, parents)
 
 
 def is_chain(tree: DraftTree) -> bool:
@@ -149,7 +167,12 @@ def child_table(tree: DraftTree) -> dict[tuple[int, int], int]:
 
 
 def prune(tree: DraftTree, keep_mask: BoolArray) -> tuple[DraftTree, IntArray]:
-    """Keep the nodes of bool[n] `keep_mask` whose ancestors are all kept too; returns (tree, node map)."""
+    """Keep the nodes of bool[n] `keep_mask` whose ancestors are all kept too; returns (tree, node map).
+
+    A tree with laws is kept only if every node is, else dropped as a whole.
+    """
+    if tree.laws:
+        return _whole(tree, bool(keep_mask.all()))
     order: list[int] = []
     kept: set[int] = {-1}
     for node, (parent, keep) in enumerate(zip(tree.parents.tolist(), keep_mask.tolist(), strict=True)):
@@ -164,17 +187,20 @@ def best_first(tree: DraftTree, max_nodes: int, max_leaves: int) -> tuple[DraftT
 
     Nodes are taken greedily by survival, the earlier one among equals; one that would open a branch too many is left
     out with everything below it. The result lists its principal branch first (from the root always the likeliest child,
-    the earlier among equals), contiguous, then the other nodes in their old order.
+    the earlier among equals), contiguous, then the other nodes in their old order. A tree with laws comes back as it
+    was drawn if it fits, else it is dropped as a whole.
     """
+    if tree.laws:
+        return _whole(tree, len(tree) <= max_nodes and n_leaves(tree) <= max_leaves)
     if is_chain(tree) and max_leaves > 0:
         return _head(tree, max_nodes)
     parents, survival = tree.parents.tolist(), tree.survival.tolist()
     if len(tree) <= max_nodes and n_leaves(tree) <= max_leaves:
         taken = set(range(len(tree)))
     else:
-        taken = _take(parents, survival, max_nodes, max_leaves)
-    principal = _principal(parents, survival, taken)
-    order = principal + sorted(taken.difference(principal))
+        taken = take(parents, survival, max_nodes, max_leaves)
+    main = principal(parents, survival, taken)
+    order = main + sorted(taken.difference(main))
     if order == list(range(len(tree))):
         return tree, _identity(len(tree))
     return _select(tree, order)
@@ -188,10 +214,11 @@ def merge(trees: Seq[DraftTree]) -> tuple[DraftTree, list[IntArray]]:
     no verifier could then tell which law its children were drawn from.
     """
     filled = [place for place, tree in enumerate(trees) if len(tree)]
-    if len(filled) <= 1 and not any(_has_twins(trees[place]) for place in filled):
+    # Twins of a tree with laws are two draws, and a verifier tries both.
+    if len(filled) <= 1 and not any(_has_twins(trees[place]) for place in filled if not trees[place].laws):
         return _merge_one(trees, filled[0] if filled else -1)
     modes = {trees[place].mode for place in filled}
-    if len(filled) > 1 and DraftMode.SAMPLED in modes:
+    if len(filled) > 1 and any(mode.is_drawn for mode in modes):
         raise ValueError("a SAMPLED tree cannot be merged with another tree")
     return _overlay(trees, next((m for m in reversed(DraftMode) if m in modes), DraftMode.POINT))
 
@@ -199,6 +226,13 @@ def merge(trees: Seq[DraftTree]) -> tuple[DraftTree, list[IntArray]]:
 def _identity(n: int) -> IntArray:
     """The node map under which nothing changes; read-only."""
     return _NUMBERS[:n] if n <= len(_NUMBERS) else np.arange(n, dtype=np.int32)
+
+
+def _whole(tree: DraftTree, keep: bool) -> tuple[DraftTree, IntArray]:
+    """The tree as it is, or none of it."""
+    if keep:
+        return tree, _identity(len(tree))
+    return replace(EMPTY, mode=tree.mode), np.full(len(tree), -1, np.int32)
 
 
 def _select(tree: DraftTree, order: list[int]) -> tuple[DraftTree, IntArray]:
@@ -227,41 +261,6 @@ def _head(tree: DraftTree, n: int) -> tuple[DraftTree, IntArray]:
     return head, np.array([node if node < n else -1 for node in range(len(tree))], dtype=np.int32)
 
 
-def _take(parents: list[int], survival: list[float], max_nodes: int, max_leaves: int) -> set[int]:
-    # A stable sort keeps parents before their equally likely children.
-    taken: set[int] = set()
-    inner: set[int] = set()
-    n_leaves = 0
-    for node in sorted(range(len(parents)), key=survival.__getitem__, reverse=True):
-        parent = parents[node]
-        if len(taken) >= max_nodes:
-            break
-        if parent >= 0 and parent not in taken:
-            continue
-        # The first child takes over its parent's leaf; at the root, and for every later child, a leaf is added.
-        added = 0 if parent >= 0 and parent not in inner else 1
-        if n_leaves + added > max_leaves:
-            continue
-        n_leaves += added
-        inner.add(parent)
-        taken.add(node)
-    return taken
-
-
-def _principal(parents: list[int], survival: list[float], taken: set[int]) -> list[int]:
-    best: dict[int, int] = {}
-    for node in sorted(taken):
-        rival = best.get(parents[node])
-        if rival is None or survival[node] > survival[rival]:
-            best[parents[node]] = node
-    branch: list[int] = []
-    node = -1
-    while node in best:
-        node = best[node]
-        branch.append(node)
-    return branch
-
-
 def _has_twins(tree: DraftTree) -> bool:
     """Are there siblings with the same token?"""
     return len(set(zip(tree.parents.tolist(), tree.tokens.tolist(), strict=True))) < len(tree)
@@ -274,8 +273,7 @@ def _merge_one(trees: Seq[DraftTree], place: int) -> tuple[DraftTree, list[IntAr
     tree = trees[place]
     if tree.sources.tolist() == [place] * len(tree):
         return tree, maps
-    sources = np.full(len(tree), place, dtype=np.uint8)
-    return DraftTree(tree.tokens, tree.parents, tree.survival, sources, tree.mode), maps
+    return replace(tree, sources=np.full(len(tree), place, dtype=np.uint8)), maps
 
 
 def _overlay(trees: Seq[DraftTree], mode: DraftMode) -> tuple[DraftTree, list[IntArray]]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgespec.spec.law import Sparse
 from edgespec.spec.tree import (
     EMPTY,
     DraftMode,
@@ -163,12 +164,76 @@ def test_merging_one_tree_changes_nothing_but_its_source(tree: DraftTree, place:
 
 
 def test_merged_modes() -> None:
-    point, coupled, sampled = (chain([1], [0.5], mode=mode) for mode in DraftMode)
+    point, coupled, sampled, repeated = (chain([1], [0.5], mode=mode) for mode in DraftMode)
     assert merge([point, coupled])[0].mode == merge([coupled, point])[0].mode == DraftMode.COUPLED
     assert merge([point, point])[0].mode == merge([point, EMPTY])[0].mode == DraftMode.POINT
     assert merge([EMPTY, sampled])[0].mode == DraftMode.SAMPLED
-    with pytest.raises(ValueError, match="SAMPLED"):
-        merge([point, sampled])
+    assert merge([repeated])[0].mode == DraftMode.REPEATED
+    for drawn_one in (sampled, repeated):
+        with pytest.raises(ValueError, match="SAMPLED"):
+            merge([point, drawn_one])
+
+
+def drawn(ids: Seq[int], p: Seq[float]) -> Sparse:
+    return Sparse(np.array(ids, np.int32), np.array(p, np.float64))
+
+
+def sampled(tokens: Seq[int], parents: Seq[int], laws: Seq[Sparse | None]) -> DraftTree:
+    return replace(tree_of(tokens, parents, [0.5] * len(tokens), mode=DraftMode.SAMPLED), laws=tuple(laws))
+
+
+LAW, ROOT_LAW = drawn([0, 2], [0.25, 0.75]), drawn([1, 2, 3], [0.5, 0.25, 0.25])
+FORK = sampled([2, 1, 0], [-1, -1, 0], [ROOT_LAW, LAW, None, None])
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_tree_with_laws_is_kept_or_dropped_as_a_whole(fits: bool) -> None:
+    check_tree(FORK, N_VOCAB)
+    mask = np.array([True, fits, True])
+    for part, node_map in (prune(FORK, mask), best_first(FORK, 3 if fits else 2, 2), best_first(FORK, 3, 1 + fits)):
+        assert part.mode is DraftMode.SAMPLED
+        assert node_map.dtype == np.int32
+        if fits:
+            assert part is FORK
+            assert node_map.tolist() == [0, 1, 2]
+        else:
+            assert (len(part), part.laws, node_map.tolist()) == (0, (), [-1, -1, -1])
+
+
+def test_merging_keeps_laws_and_twins_that_were_drawn() -> None:
+    merged, maps = merge([EMPTY, FORK])
+    assert same(merged, replace(FORK, sources=np.ones(3, np.uint8)))
+    assert (merged.laws, merged.mode, maps[1].tolist()) == (FORK.laws, DraftMode.SAMPLED, [0, 1, 2])
+    twins = sampled([2, 2], [-1, -1], [ROOT_LAW, None, None])
+    assert merge([twins])[0].tokens.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("laws", "message"),
+    [
+        ([ROOT_LAW, LAW, None], "needs 4 laws, not 3"),
+        ([ROOT_LAW, None, None, None], "node 0 must have a law"),
+        ([ROOT_LAW, LAW, LAW, None], "node 1 must have a law"),
+        ([None, LAW, None, None], "node -1 must have a law"),
+        ([drawn([2, 1], [0.5, 0.5]), LAW, None, None], "ascend"),
+        ([drawn([1, 1, 2], [0.25, 0.25, 0.5]), LAW, None, None], "ascend"),
+        ([drawn([1, 2], [0.5]), LAW, None, None], "one probability each"),
+        ([drawn([1, 2], [0.5, 0.5 + 1e-8]), LAW, None, None], "sum to 1"),
+        ([drawn([1, 2, 3], [0.5, 0.75, -0.25]), LAW, None, None], "negative"),
+        ([drawn([1, 2], [0.5, np.nan]), LAW, None, None], "negative"),
+        ([drawn([1, 3], [0.5, 0.5]), LAW, None, None], "cannot draw"),
+        ([drawn([1, 2], [1.0, 0.0]), LAW, None, None], "cannot draw"),
+    ],
+)
+def test_broken_laws_are_named(laws: list[Sparse | None], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_tree(replace(FORK, laws=tuple(laws)), N_VOCAB)
+
+
+def test_only_sampled_trees_have_laws() -> None:
+    with pytest.raises(ValueError, match="only a tree drawn from laws"):
+        check_tree(replace(FORK, mode=DraftMode.COUPLED), N_VOCAB)
+    check_tree(replace(FORK, laws=()), N_VOCAB)
 
 
 GOOD = tree_of([0, 1, 2], [-1, 0, 0], [0.5, 0.5, 0.25])
