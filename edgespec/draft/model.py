@@ -26,8 +26,9 @@ class ModelDrafter:
     """ports.Drafter over the network of `trunk`, which drafters of other requests may share.
 
     mode: how tokens are chosen, by default COUPLED, and POINT at temperature 0. stop_below: a node with less survival
-    is not proposed, nor one below the plan's own least, and nothing is run to look behind one. draw: for SAMPLED, where its tokens come from; by default a
-    generator of its own, seeded from the law's seed. clock: seconds, for the plan's deadline.
+    is not proposed, nor one below the plan's own least, and nothing is run to look behind one. draw: for SAMPLED, where
+    its tokens come from; by default a generator of its own, seeded from the law's seed. clock: seconds, for the plan's
+    deadline.
     """
 
     needs = Needs.TOKENS

@@ -48,24 +48,27 @@ class Trunk:
         shared, branch = self._held(text)
         return max(0, len(text) - 1 - shared - len(branch))
 
-    def rank(self, text: list[int], go_on: Callable[[], bool]) -> Ranked | None:
-        """What follows `text` (at least one token), one row; its last token then lies in cell len(text) - 1.
+    def rank(self, text: list[int], go_on: Callable[[], bool], n_rows: int = 1) -> Ranked | None:
+        """What follows the last `n_rows` beginnings of `text`, one row each, the last one of all of it; its last token
+        then lies in cell len(text) - 1. At least one token, and at most `max_rows` rows.
 
         `go_on` is asked between two calls of the network; None if it said no, with what was read kept. Raises
         ValueError if the text does not fit, EngineFailure if the network fails or returns nonsense.
         """
         if not 1 <= len(text) <= self.limits.n_ctx:
             raise ValueError(f"a text of {len(text)} tokens, but the draft holds 1 to {self.limits.n_ctx}")
-        self._settle(text)
+        if not 1 <= n_rows <= min(len(text), self.limits.max_rows):
+            raise ValueError(f"{n_rows} rows of a text of {len(text)} tokens, at most {self.limits.max_rows} at once")
+        self._settle(text, n_rows)
         # A rest that one run can take goes along with the last token: one call fewer.
         while (missing := len(text) - len(self._chain)) > self.limits.max_rows:
             start = len(self._chain)
-            self._read(text[start : start + min(self.limits.max_chunk, missing - 1)])
+            self._read(text[start : start + min(self.limits.max_chunk, missing - n_rows)])
             if not go_on():
                 return None
         start = len(self._chain)
         ranked = self.extend(text[start:], range(start - 1, len(text) - 1))
-        return Ranked(ranked.ids[-1:], ranked.logits[-1:], ranked.log_sums[-1:])
+        return Ranked(ranked.ids[-n_rows:], ranked.logits[-n_rows:], ranked.log_sums[-n_rows:])
 
     def extend(self, tokens: Seq[int], parents: Seq[int]) -> Ranked:
         """Put each token behind its parent cell, into the next free cells, and rank what follows it.
@@ -89,23 +92,23 @@ class Trunk:
         self._step.read(np.array(tokens, np.int32), len(chain))
         self._chain = chain + tokens
 
-    def _settle(self, text: list[int]) -> None:
-        """Make the cells hold a beginning of `text` and nothing else, but never its last token, which is to be run."""
-        shared, branch = self._held(text)
+    def _settle(self, text: list[int], n_rows: int) -> None:
+        """Make the cells hold a beginning of `text` and nothing else, but none of its last tokens, which are to run."""
+        shared, branch = self._held(text, n_rows)
         chain, _ = self._take()
         del chain[shared:]
         if branch:
             self._step.keep(np.array(branch, np.int32), shared)
         self._chain = chain + text[shared : shared + len(branch)]
 
-    def _held(self, text: list[int]) -> tuple[int, list[int]]:
-        """How many tokens of text[:-1] the chain begins with, and the cells of the branch that holds what follows."""
-        shared = min(n_shared(self._chain, text), len(text) - 1)
+    def _held(self, text: list[int], n_rows: int = 1) -> tuple[int, list[int]]:
+        """How many tokens of text[:-n_rows] the chain begins with, and the cells of the branch of what follows."""
+        shared = min(n_shared(self._chain, text), len(text) - n_rows)
         cells: list[int] = []
         last = shared - 1
         for cell, (parent, token) in enumerate(self._branches, len(self._chain)):
             n = shared + len(cells)
-            if n < len(text) - 1 and (parent, token) == (last, text[n]):
+            if n < len(text) - n_rows and (parent, token) == (last, text[n]):
                 cells.append(cell)
                 last = cell
         return shared, cells
