@@ -45,6 +45,8 @@ def tuned_flags(settings: LlamaSettings) -> tuple[str, ...]:
     flags += ["--ctx-size", str(settings.n_ctx), "--parallel", "1", "--cache-ram", "0"]
     if settings.n_gpu_layers:
         flags += ["--gpu-layers", "all" if settings.n_gpu_layers < 0 else str(settings.n_gpu_layers)]
+    if settings.main_gpu >= 0:
+        flags += ["--split-mode", "none", "--main-gpu", str(settings.main_gpu)]
     if not settings.extra_buffers:
         flags.append("--no-repack")
     return tuple(flags)
