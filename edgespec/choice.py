@@ -8,9 +8,11 @@ from typing import ClassVar
 
 from edgespec.errors import BadInput
 
-AUTO, OFF, MODEL = "auto", "off", "model"
+AUTO, OFF, MODEL, CASCADE = "auto", "off", "model", "cascade"
 # Drafters that can be asked for by name, in the order in which they are asked.
-DRAFTERS = ("lookup", MODEL)
+DRAFTERS = ("lookup", "suffix", "recycle", CASCADE, MODEL)
+# Those that need a second model.
+WITH_MODEL = (MODEL, CASCADE)
 
 
 @dataclass(frozen=True, slots=True)

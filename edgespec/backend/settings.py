@@ -14,6 +14,10 @@ from edgespec.errors import BadInput
 MAX_IDS = 256
 MAX_THREADS = 512
 MAX_CELLS = 1 << 30
+# The most devices that llama.cpp knows what to do with.
+MAX_GPUS = 16
+# As `main_gpu`: the library's own way of using several GPUs.
+SPLIT = -1
 # llama.cpp hands out cells in such multiples, whatever it is asked for.
 CELL_ROUNDING = 256
 
@@ -43,7 +47,8 @@ class LlamaSettings:
     rewinds need no re-reading; else they get one window per sequence id. n_gpu_layers: 0 keeps the model on the CPU, -1
     offloads every layer. max_leaves: leaves of one draft tree. max_sequences: sequences that may have such trees at the
     same time; more of them share the max_sequences * max_leaves ids. n_threads_batch: for passes of two rows and more,
-    0 for as many as `n_threads`. Raises BadInput for values that cannot work.
+    0 for as many as `n_threads`. main_gpu: the one that holds all offloaded layers, counted from 0; SPLIT shares them
+    out among all GPUs. Raises BadInput for values that cannot work.
     """
 
     n_ctx: int = 4096
@@ -58,12 +63,14 @@ class LlamaSettings:
     max_leaves: int = 8
     max_sequences: int = 4
     n_threads_batch: int = 0
+    main_gpu: int = SPLIT
 
     def __post_init__(self) -> None:
         _within("n_ctx", self.n_ctx, 1, MAX_CELLS)
         _within("n_threads", self.n_threads, 1, MAX_THREADS)
         _within("n_threads_batch", self.n_threads_batch, 0, MAX_THREADS)
         _within("n_gpu_layers", self.n_gpu_layers, -1, MAX_CELLS)
+        _within("main_gpu", self.main_gpu, SPLIT, MAX_GPUS - 1)
         _within("prefill_chunk", self.prefill_chunk, 1, MAX_CELLS)
         _within("max_rows", self.max_rows, 1, MAX_CELLS)
         _within("max_leaves", self.max_leaves, 1, MAX_IDS)
@@ -106,7 +113,7 @@ class LlamaSettings:
         chosen = self.flash_attention
         if chosen is FlashAttention.AUTO and self.kv_type is KvType.F16:
             chosen = FlashAttention.OFF
-        return replace(self, n_gpu_layers=0, flash_attention=chosen)
+        return replace(self, n_gpu_layers=0, main_gpu=SPLIT, flash_attention=chosen)
 
     def windowed(self) -> LlamaSettings:
         """A small cache for sliding-window layers. It grows with every id, so every sequence gets one: chains only."""
@@ -123,9 +130,14 @@ class LlamaSettings:
         return cls(**raw)
 
 
+def loading_of(settings: LlamaSettings) -> tuple[bool, int, int]:
+    """How weights are kept, and where: what is decided when they are loaded."""
+    return settings.extra_buffers, settings.n_gpu_layers, settings.main_gpu
+
+
 def loaded_alike(a: LlamaSettings, b: LlamaSettings) -> bool:
-    """Whether one loaded model serves both: how weights are kept, and where, is decided when they are loaded."""
-    return (a.extra_buffers, a.n_gpu_layers) == (b.extra_buffers, b.n_gpu_layers)
+    """Whether one loaded model serves both."""
+    return loading_of(a) == loading_of(b)
 
 
 def _round_up(n_cells: int) -> int:

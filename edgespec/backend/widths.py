@@ -10,22 +10,24 @@ computes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
+from edgespec.backend.timer import Clock, TimeOver, Timer
 from edgespec.spec.ports import Commit, IntArray, Target, VerifyRequest
 from edgespec.spec.tree import DraftTree, chain
 
 Classes = tuple[tuple[int, ...], ...]
-Clock = Callable[[], float]
 
 PROBE_SEQUENCE = -1
 # A probe is made once per model, build, machine and settings, in front of a user who waits for an answer.
 BUDGET_SECONDS = 30.0
+# Estimates come true within some percent on a quiet machine. Where other programs take the cores a probe that was
+# thought to keep the budget could take minutes, so it is given up after this many times the budget.
+LIMIT_FACTOR = 1.5
 # Tokens read before the first passes are timed.
 N_TIMED = 32
 
@@ -81,32 +83,67 @@ class Speed:
         return sum(start * self.read + passes for start in scope.starts())
 
 
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """classes: of widths whose rows agree bit for bit wherever they were compared, largest first; a width that is in
+    none was not compared. is_cut: more would have been compared, had it gone faster.
+    """
+
+    classes: Classes
+    is_cut: bool
+
+
+# What needs no comparison.
+UNCOMPARED: Classes = ((1,),)
+
+
 def find_classes(
     target: Target, text: IntArray, clock: Clock, budget_seconds: float = BUDGET_SECONDS, scopes: Seq[Scope] = SCOPES
 ) -> Classes:
-    """Classes of widths whose rows agree bit for bit wherever they were compared; largest class first.
+    """The classes of `probe_classes`, however little was compared."""
+    return probe_classes(target, text, clock, budget_seconds, scopes).classes
 
-    text: int32 tokens to read, as many as the scopes ask for (N_TEXT). A width that is in no class was not compared.
-    Within a small constant factor, no longer than the budget is spent; a target that is too slow even for the last
-    scope, too narrow or too short, gets the one class that needs no comparison: (1,).
+
+def probe_classes(
+    target: Target, text: IntArray, clock: Clock, budget_seconds: float = BUDGET_SECONDS, scopes: Seq[Scope] = SCOPES
+) -> Probed:
+    """Compare what the first of the scopes does that the target has room for, or a later one that the budget allows.
+
+    text: int32 tokens to read, as many as the scopes ask for (N_TEXT). A target that is too slow even for the last
+    scope, or that takes more than LIMIT_FACTOR times the budget, counted from the first pass on, gets the one class
+    that needs no comparison: (1,). So does one that is too narrow or too short, which is no cut.
     """
     can = target.capabilities
     widest = min(max(scope.max_width for scope in scopes), can.max_rows, can.n_ctx - N_TIMED)
-    if not can.can_rollback or widest < 2:
-        return ((1,),)
+    possible = [scope for scope in scopes if scope.n_tokens <= can.n_ctx]
+    if not can.can_rollback or widest < 2 or not possible:
+        return Probed(UNCOMPARED, is_cut=False)
+    timer = Timer(clock, LIMIT_FACTOR * budget_seconds)
     try:
         speed = _measure(target, text, widest, clock)
-        for scope in scopes:
-            if scope.n_tokens <= can.n_ctx and speed.seconds(scope) <= budget_seconds:
-                return _classes(target, text, scope, widest)
+        for scope in possible:
+            if speed.seconds(scope) <= budget_seconds:
+                return Probed(_classes(target, text, scope, widest, timer), is_cut=scope != possible[0])
+    except TimeOver:
+        pass
     finally:
         target.release(PROBE_SEQUENCE)
-    return ((1,),)
+    return Probed(UNCOMPARED, is_cut=True)
 
 
 class Threaded(Target, Protocol):
     def set_threads(self, n: int, n_batch: int = 0) -> None:
         """Threads of every pass from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreeing:
+    """counts: threads whose rows are bit for bit those of the first one. is_cut: others were not compared in full, for
+    lack of time, and may be among them too.
+    """
+
+    counts: tuple[int, ...]
+    is_cut: bool
 
 
 def agreeing_threads(
@@ -118,32 +155,48 @@ def agreeing_threads(
     budget_seconds: float = BUDGET_SECONDS,
     scope: Scope = THREAD_SCOPE,
 ) -> tuple[int, ...]:
+    """The counts of `compare_threads`, however few were compared."""
+    return compare_threads(target, text, counts, widths, clock, budget_seconds, scope).counts
+
+
+def compare_threads(
+    target: Threaded,
+    text: IntArray,
+    counts: Seq[int],
+    widths: Seq[int],
+    clock: Clock,
+    budget_seconds: float = BUDGET_SECONDS,
+    scope: Scope = THREAD_SCOPE,
+) -> Agreeing:
     """Those of `counts` whose rows at all these widths are bit for bit those of counts[0], prompts read with them too.
 
     Both borders must be compared, since the second one is where threads begin to share a row's tokens: a target too
-    short for them, or too slow for the budget, agrees with itself only. The target is left with counts[0].
+    short for them agrees with itself only, and so does one too slow for the budget, which holds for the first count
+    too. The target is left with counts[0].
     """
     can = target.capabilities
     if not can.can_rollback or scope.n_tokens > can.n_ctx or max(widths) > can.max_rows:
-        return tuple(counts[:1])
+        return Agreeing(tuple(counts[:1]), is_cut=False)
     agreeing: list[int] = []
     first: list[str] = []
-    started = clock()
+    timer = Timer(clock, budget_seconds)
     try:
         for count in counts:
             # One that has fewer threads takes longer, in proportion at worst.
-            needed = (clock() - started) / max(1, len(agreeing)) * counts[0] / count
-            if agreeing and clock() - started + needed > budget_seconds:
-                break
+            needed = timer.spent / max(1, len(agreeing)) * counts[0] / count
+            if agreeing and timer.spent + needed > budget_seconds:
+                return Agreeing(tuple(agreeing), is_cut=True)
             target.set_threads(count)
-            found = _prints(target, text, scope, widths)
+            found = _prints(target, text, scope, widths, timer)
             first = first or found
             if found == first:
                 agreeing.append(count)
+    except TimeOver:
+        return Agreeing(tuple(agreeing or counts[:1]), is_cut=True)
     finally:
         target.set_threads(counts[0])
         target.release(PROBE_SEQUENCE)
-    return tuple(agreeing)
+    return Agreeing(tuple(agreeing), is_cut=False)
 
 
 def best_class(classes: Classes) -> tuple[int, ...]:
@@ -177,29 +230,30 @@ def _timed_pass(target: Target, tokens: IntArray, clock: Clock) -> float:
     return seconds
 
 
-def _classes(target: Target, text: IntArray, scope: Scope, widest: int) -> Classes:
+def _classes(target: Target, text: IntArray, scope: Scope, widest: int, timer: Timer) -> Classes:
     widths = range(1, min(widest, scope.max_width) + 1)
     groups: dict[str, list[int]] = {}
-    for width, found in zip(widths, _prints(target, text, scope, widths), strict=True):
+    for width, found in zip(widths, _prints(target, text, scope, widths, timer), strict=True):
         groups.setdefault(found, []).append(width)
     return tuple(sorted((tuple(g) for g in groups.values()), key=lambda g: (-len(g), g)))
 
 
-def _prints(target: Target, text: IntArray, scope: Scope, widths: Seq[int]) -> list[str]:
-    """For each width the hashes of its rows at all borders."""
+def _prints(target: Target, text: IntArray, scope: Scope, widths: Seq[int], timer: Timer) -> list[str]:
+    """For each width the hashes of its rows at all borders. Raises TimeOver."""
     found = [""] * len(widths)
     for start in scope.starts():
         target.release(PROBE_SEQUENCE)
         for place, width in enumerate(widths):
-            _read_to(target, text, start)
-            found[place] += _fingerprint(target, text, start, width, scope.n_rows)
+            _read_to(target, text, start, timer)
+            found[place] += _fingerprint(target, text, start, width, scope.n_rows, timer)
     return found
 
 
-def _fingerprint(target: Target, text: IntArray, start: int, width: int, n_rows: int) -> str:
+def _fingerprint(target: Target, text: IntArray, start: int, width: int, n_rows: int, timer: Timer) -> str:
     """Hash of the logits rows at positions start .. start + n_rows - 1, read `width` at a time."""
     digest = hashlib.sha256()
     for first in range(start, start + n_rows, width):
+        timer.check()
         request = VerifyRequest(PROBE_SEQUENCE, text[first : first + 1], _line(text[first + 1 : first + width]), False)
         rows = target.verify([request], width)[0]
         for row in range(min(width, start + n_rows - first)):
@@ -217,13 +271,14 @@ def _line(tokens: IntArray) -> DraftTree:
     return chain(tokens, np.ones(len(tokens), np.float32))
 
 
-def _read_to(target: Target, text: IntArray, length: int) -> None:
+def _read_to(target: Target, text: IntArray, length: int, timer: Timer) -> None:
     """Bring the cache to exactly the first `length` tokens, read in the same chunks whenever it must be read again."""
     kept = target.rewind(PROBE_SEQUENCE, length)
     if kept not in (0, length):
         kept = target.rewind(PROBE_SEQUENCE, 0)
     step = target.capabilities.max_chunk
     for first in range(kept, length, step):
+        timer.check()
         target.extend(PROBE_SEQUENCE, text[first : min(first + step, length)])
 
 

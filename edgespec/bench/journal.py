@@ -58,8 +58,8 @@ def _entries(path: Path) -> Iterator[Entry]:
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:
-                seconds, draft, n_emitted, t1, bound, risk = json.loads(line)
-                yield Entry(float(seconds), float(draft), int(n_emitted), float(t1), float(bound), float(risk))
+                seconds, draft, n_emitted, t1, *others = json.loads(line)
+                yield Entry(float(seconds), float(draft), int(n_emitted), float(t1), *map(float, others))
             except (ValueError, TypeError):
                 return
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.cli.options import DRAWN_SEED_BITS, ModelFlags, model_options
+from edgespec.cli.options import DRAWN_SEED_BITS, Drafts, ModelFlags, draft_and_model, model_options
 from edgespec.cli.paint import choose_look
 from edgespec.cli.run import INTERRUPTED
 
@@ -35,7 +35,7 @@ BUG = 1
 @click.option("--temperature", type=float, default=0.0, show_default=True, help="How freely tokens are drawn.")
 @click.option("--top-p", type=float, default=1.0, show_default=True, help="As for 'edgespec run'.")
 @click.option("--seed", type=int, help="Of both answers.  [default: drawn, and shown]")
-@click.option("--draft", type=click.Choice(["auto", "lookup"]), default="auto", show_default=True)
+@click.option("--draft", type=Drafts(), default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
 @model_options
 @click.pass_context
@@ -72,11 +72,14 @@ def check(
     sampling = SamplingSettings(
         temperature=temperature, top_p=top_p, seed=secrets.randbits(DRAWN_SEED_BITS) if seed is None else seed
     )
-    options = GenerateOptions(sampling, max_tokens, exact=exact, draft=DraftChoice.parse(draft))
+    choice, model_flags = draft_and_model(draft, model_flags)
+    if choice is DraftChoice.OFF:
+        raise click.UsageError("--draft off leaves nothing to compare.")
+    options = GenerateOptions(sampling, max_tokens, exact=exact, draft=choice)
     listed = choose_prompts(prompts, per_category, n_prompts)
     screen = Screen(choose_look(None))
     # Drafts that do not pay show as well as others whether drafting changes an answer.
-    extras = Extras(policy=FixedPolicy()) if draft == "lookup" else None
+    extras = Extras(policy=FixedPolicy()) if choice is not DraftChoice.AUTO else None
     with open_model(model, model_flags, screen, extras).engine as engine:
         report = compare_all(engine, listed, options)
     emit(_text(report, as_json))

@@ -14,6 +14,7 @@ from edgespec.cli.chat import chat
 from edgespec.cli.check import check
 from edgespec.cli.defaults import checked_defaults
 from edgespec.cli.doctor import doctor
+from edgespec.cli.export import export
 from edgespec.cli.models import models, pull, show
 from edgespec.cli.predict import predict
 from edgespec.cli.run import INTERRUPTED, run
@@ -70,7 +71,7 @@ def cli(ctx: click.Context) -> None:
     ctx.default_map = checked_defaults(cli)
 
 
-for command in (chat, run, pull, models, show, tune, doctor, check, bench, predict):
+for command in (chat, run, pull, models, show, tune, doctor, check, bench, predict, export):
     cli.add_command(command)
 
 

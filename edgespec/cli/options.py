@@ -34,6 +34,8 @@ class ModelFlags:
     threads: int | None
     gpu_layers: int | None
     draft_model: str | None
+    corpus: tuple[Path, ...]
+    remember: bool
     offline: bool
 
 
@@ -64,6 +66,8 @@ def model_options(command: Command) -> Command:
         _option("--threads", type=int, help="Threads the model runs on.  [default: one per core]"),
         _option("--gpu-layers", type=int, help="Layers on the GPU, -1 for all.  [default: all, if there is one]"),
         _option("--draft-model", metavar="MODEL", help="A second, smaller model that drafts; 'none' for no such one."),
+        _option("--corpus", type=FILE, multiple=True, metavar="PATH", help="Draft from these files and folders, too."),
+        _option("--remember", is_flag=True, help="Keep answers on this machine, to draft from them later."),
         _option("--offline", is_flag=True, help="Use no network at all; also EDGESPEC_OFFLINE=1."),
     )
     return _gathered(ModelFlags, "model_flags", options)(command)
@@ -107,8 +111,9 @@ class Drafts(click.ParamType[str]):
 
 
 DRAFT_HELP = (
-    "auto: what pays. off: plain decoding. lookup: what followed the same words before. model: the second model. "
-    "A comma joins several; a file or a model's name makes it the second model."
+    "auto: what pays. off: plain decoding. lookup, suffix: what followed the same words before, here or in the corpus. "
+    "recycle: what the model nearly said. model: the second model; cascade: with drafts of its own. A comma joins "
+    "several; a file or a model's name makes it the second model."
 )
 
 
@@ -129,19 +134,31 @@ def engine_options(flags: ModelFlags) -> EngineOptions:
     usual = EngineOptions()
     ctx_size = usual.ctx_size if flags.ctx_size is None else flags.ctx_size
     draft_model = "" if flags.draft_model == "none" else flags.draft_model
-    return EngineOptions(ctx_size, flags.threads, flags.gpu_layers, draft_model=draft_model)
+    return EngineOptions(
+        ctx_size,
+        flags.threads,
+        flags.gpu_layers,
+        draft_model=draft_model,
+        corpus=tuple(flags.corpus),
+        remember=flags.remember,
+    )
 
 
 def with_draft_model(model_flags: ModelFlags, answer_flags: AnswerFlags) -> tuple[ModelFlags, AnswerFlags]:
     """A model named with `--draft` is the second model. Raises BadInput when `--draft-model` names another."""
-    choice, model = DraftChoice.split(answer_flags.draft)
-    answer_flags = replace(answer_flags, draft=choice.value)
+    choice, model_flags = draft_and_model(answer_flags.draft, model_flags)
+    return model_flags, replace(answer_flags, draft=choice.value)
+
+
+def draft_and_model(draft: str, flags: ModelFlags) -> tuple[DraftChoice, ModelFlags]:
+    """The same for a `--draft` by itself."""
+    choice, model = DraftChoice.split(draft)
     if not model:
-        return model_flags, answer_flags
-    if model_flags.draft_model not in (None, model):
-        both = f"--draft {model} and --draft-model {model_flags.draft_model}"
+        return choice, flags
+    if flags.draft_model not in (None, model):
+        both = f"--draft {model} and --draft-model {flags.draft_model}"
         raise BadInput(both, "there is one second model", "name it once")
-    return replace(model_flags, draft_model=model), answer_flags
+    return choice, replace(flags, draft_model=model)
 
 
 def generate_options(flags: AnswerFlags) -> GenerateOptions:

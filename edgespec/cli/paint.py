@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import click
 
-COLOURS = {"lookup": "green", "given": "cyan"}
-OTHER_COLOURS = ("magenta", "yellow", "blue", "bright_red")
+COLOURS = {"lookup": "green", "suffix": "bright_green", "given": "cyan", "recycle": "yellow", "cascade": "magenta"}
+OTHER_COLOURS = ("blue", "bright_red", "bright_blue", "bright_magenta")
 
 # A model may spell escape sequences; on a terminal they could move the cursor or retitle the window.
 _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t\r"}

@@ -57,7 +57,14 @@ class Found:
 @click.option("--no-extra-buffers", is_flag=True, help="Try nothing with weight repacking or AMX.")
 @click.option("--gpu-layers", type=int, envvar="EDGESPEC_GPU_LAYERS", help="Keep to this many layers on the GPU.")
 @click.option("--kv-type", type=click.Choice(KV_TYPES), help="Type of the KV cache; others than f16 change answers.")
-@click.option("--cap", type=float, default=60.0, show_default=True, metavar="SECONDS", help="Take no longer than this.")
+@click.option(
+    "--cap",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Search no longer than this; comparing widths for exact answers comes on top, a minute at most.",
+)
 @click.option("--offline", is_flag=True, envvar="EDGESPEC_OFFLINE", help="Use no network at all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def tune(

@@ -13,6 +13,7 @@ from pathlib import Path
 from edgespec.backend import machine
 from edgespec.backend.cores import CoreUse
 from edgespec.backend.settings import LlamaSettings
+from edgespec.choice import AUTO, OFF, WITH_MODEL
 from edgespec.doctor.facts import (
     AskedFacts,
     ClassFacts,
@@ -27,6 +28,7 @@ from edgespec.doctor.facts import (
 from edgespec.doctor.measured import OpenedFacts, class_of, curve_of, live_curve, settings_facts, settings_for
 from edgespec.engine import EngineOptions
 from edgespec.engine.choosing import chosen_settings, known_tuning, tuned_as
+from edgespec.engine.drafting import AUTOMATIC
 from edgespec.engine.opening import require_language_model
 from edgespec.events import Completion, Notice
 from edgespec.library.header import GgufHeader, read_header
@@ -166,8 +168,9 @@ def library_files() -> list[str]:
 def possible_drafters(wishes: Wishes) -> tuple[DrafterFacts, ...]:
     """Those that need no second model, most promising first."""
     given = [DrafterFacts("given", 0, PREDICTED_ACCEPTANCE)] if wishes.has_prediction else []
-    lookup = [DrafterFacts("lookup", 0, PRIOR_ACCEPTANCE)] if wishes.draft in ("auto", "lookup") else []
-    return (*given, *lookup)
+    named = AUTOMATIC if wishes.draft == AUTO else wishes.draft.split(",")
+    free = [DrafterFacts(name, 0, PRIOR_ACCEPTANCE) for name in named if name != OFF and name not in WITH_MODEL]
+    return (*given, *free)
 
 
 def observed_drafters(drafters: Seq[DrafterFacts], explained: Explanation | None) -> tuple[DrafterFacts, ...]:

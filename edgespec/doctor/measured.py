@@ -74,8 +74,8 @@ def _told(one: Candidate) -> str:
 
 def _is_twin(one: LlamaSettings, used: LlamaSettings) -> bool:
     """The same with extra buffers. Threads do not count: what dies, dies with any number of them."""
-    kept = (used.flash_attention, used.kv_type, used.n_gpu_layers)
-    same = (one.flash_attention, one.kv_type, one.n_gpu_layers) == kept
+    kept = (used.flash_attention, used.kv_type, used.n_gpu_layers, used.main_gpu)
+    same = (one.flash_attention, one.kv_type, one.n_gpu_layers, one.main_gpu) == kept
     return same and one.extra_buffers and not used.extra_buffers
 
 

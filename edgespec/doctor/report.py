@@ -28,7 +28,7 @@ from edgespec.tune.words import in_words
 
 # What a command without drafting is called; also a choice of --draft.
 OFF = "off"
-_NAMES = {"given": "predicted text", "lookup": "lookup"}
+_NAMES = {"given": "predicted text", "lookup": "lookup", "suffix": "suffix", "recycle": "recycling"}
 _LABEL_WIDTH = 10
 
 

@@ -204,6 +204,9 @@ class GivenDrafter:
         track.branches = self._branches(track, plan)
         return grow(track.branches, self._rates, plan)
 
+    def behind(self, sequence: SequenceId) -> int:
+        return 0
+
     def anticipate(self, sequence: SequenceId, tree: DraftTree) -> None:
         """Nothing to prepare: a proposal costs microseconds."""
 

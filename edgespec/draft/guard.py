@@ -81,6 +81,21 @@ class GuardedDrafter:
             return EMPTY  # nothing to check
         return self._accepted(sequence, tree, plan, seconds)
 
+    def behind(self, sequence: SequenceId) -> int:
+        """0 while the drafter sits out: it will not be asked. Raising, or an answer that is no count, is a fault."""
+        if self._rounds_out or sequence in self._closed:
+            return 0
+        try:
+            n_behind = self._inner.behind(sequence)
+            if isinstance(n_behind, int) and n_behind >= 0:
+                return n_behind
+            objection = f"it says that it is {n_behind!r} tokens behind"[:_LONGEST_REASON]
+        except Exception as error:  # as in propose
+            self._fault(RAISED, _described(error))
+            return 0
+        self._fault(INVALID, objection)
+        return 0
+
     def anticipate(self, sequence: SequenceId, tree: DraftTree) -> None:
         """Not passed on while the drafter sits out: it would work for a proposal that nobody asks for."""
         if self._rounds_out or sequence in self._resting or sequence in self._closed:

@@ -68,6 +68,9 @@ class LookupDrafter:
         branches = self._drafts[sequence] = self._branches(text, plan)
         return grow(branches, self._rates, plan)
 
+    def behind(self, sequence: SequenceId) -> int:
+        return 0
+
     def anticipate(self, sequence: SequenceId, tree: DraftTree) -> None:
         """Nothing to prepare: a proposal costs microseconds."""
 

@@ -8,7 +8,7 @@ worker's thread only.
 from __future__ import annotations
 
 from edgespec.backend.settings import LlamaSettings, loaded_alike
-from edgespec.engine.choosing import tuned_settings
+from edgespec.engine.choosing import tuned_as, tuned_settings
 from edgespec.engine.job import Request
 from edgespec.engine.pace import ladder
 from edgespec.engine.paced import PacedTarget
@@ -40,6 +40,16 @@ class Arranger:
         self._pacing = pacing
         self._cheap_tokens = CHEAP_TOKENS
         self._may_change = True
+
+    @property
+    def tuned(self) -> Tuned | None:
+        """What was measured with the settings as wanted."""
+        return tuned_as(self.settings, self.tuning)
+
+    def t1_seconds(self, context: int) -> float:
+        """Of a token by plain decoding with all threads; 0 where nothing was measured."""
+        tuned = self.tuned
+        return tuned.table.at(context)[0] if tuned else 0.0
 
     def suit(self, request: Request, n_cached: int) -> bool:
         """Before a request that runs alone: True if the settings were changed, and the cache is empty now."""

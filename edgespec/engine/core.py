@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,26 +10,33 @@ from pathlib import Path
 
 from edgespec.backend.settings import LlamaSettings
 from edgespec.choice import DraftChoice
+from edgespec.draft.corpus import Corpus
 from edgespec.engine.answer import Answer, CancelToken, PieceCallback
 from edgespec.engine.arrangement import Arranger
 from edgespec.engine.checks import check_prompt, check_sampling
 from edgespec.engine.conversation import Conversation
 from edgespec.engine.drafting import Drafters
+from edgespec.engine.finding import find_model
 from edgespec.engine.idle import IdleTuner
 from edgespec.engine.job import Request
-from edgespec.engine.opening import Progress, open_model
+from edgespec.engine.opening import Opened, Progress, open_model
 from edgespec.engine.options import EngineOptions, GenerateOptions
 from edgespec.engine.pace import PaceStatus
 from edgespec.engine.paced import paced
+from edgespec.engine.pairing import Host, find_partner
+from edgespec.engine.partner import Partner
+from edgespec.engine.placing import Placer
 from edgespec.engine.policies import Journal, Policies
+from edgespec.engine.profiles import Profiles, kept_profiles
+from edgespec.engine.shelf import keep_answer, open_shelf
 from edgespec.engine.sockets import Model
 from edgespec.engine.worker import Worker
-from edgespec.events import Completion, Notice, RoundReport
+from edgespec.errors import EdgeSpecError
+from edgespec.events import Completion, Finish, Notice, RoundReport
 from edgespec.library.card import ModelCard
-from edgespec.library.fetch import fetch
-from edgespec.library.reporter import Reporter
-from edgespec.library.repository import fetch_repository_model
-from edgespec.library.resolve import Fetchers, ResolvedModel, open_library, resolve
+from edgespec.library.resolve import ResolvedModel
+from edgespec.library.vocabulary import read_vocabulary
+from edgespec.spec.cost import DraftCosts
 from edgespec.spec.policy import Explanation, Policy
 from edgespec.spec.ports import Drafter, SequenceId
 from edgespec.text.template import load_template
@@ -64,6 +70,10 @@ class Engine:
         extras: Extras | None = None,
         card: ModelCard | None = None,
         tune_when_idle: bool = False,
+        partner: Partner | None = None,
+        store: Profiles | None = None,
+        corpus: Corpus | None = None,
+        remembers: bool = False,
     ) -> None:
         extras = extras or Extras()
         self.name = name
@@ -74,10 +84,15 @@ class Engine:
         self.encoder = PromptEncoder(opened.vocab)
         self._ids = itertools.count()
         tuned = opened.tuned
-        self._policies = Policies(tuned.table if tuned else None, extras.journal, extras.policy)
+        costs = partner.all_costs if partner else dict[str, DraftCosts]
+        self._policies = Policies(tuned.table if tuned else None, extras.journal, extras.policy, store, costs)
         self._pacing = paced(opened.target, opened.settings, tuned, self._policies.reprice)
         self._arranger = Arranger(opened.target, self._policies, self._pacing, opened.tuning)
-        drafters = Drafters(opened.vocab, time.perf_counter, lambda: self._policies.decides, extras.drafters)
+        self.partner = partner
+        self._corpus = corpus
+        self._remembers = remembers
+        decides = lambda: self._policies.decides  # noqa: E731  # asked for every request
+        drafters = Drafters(opened.vocab, time.perf_counter, decides, extras.drafters, partner, corpus)
         self._worker = Worker(
             opened.target,
             opened.vocab,
@@ -88,6 +103,9 @@ class Engine:
             pacing=self._pacing,
             agreeing_threads=opened.agreeing_threads,
             suit=self._arranger.suit,
+            placer=self._placer(partner),
+            second=partner.name if partner else "",
+            closing=partner.close if partner else lambda: None,
         )
         self._idle_tuner: IdleTuner | None = None
         if tune_when_idle and (opened.tuning is None or opened.tuning.is_partial):
@@ -107,6 +125,13 @@ class Engine:
     def pace(self) -> PaceStatus | None:
         """Threads now and wanted, and what others use of the cores; None where threads are never changed."""
         return self._pacing.status if self._pacing else None
+
+    def _placer(self, partner: Partner | None) -> Placer:
+        if partner is None or not partner.is_beside:
+            return Placer()
+        if self._pacing is not None:
+            self._pacing.share(partner.levels(self._arranger.tuned))
+        return Placer(partner.work_ahead, self._arranger.t1_seconds)
 
     def _learn(self, tuning: Tuning) -> None:
         self._worker.between(lambda: self._arranger.learn(tuning))
@@ -133,10 +158,18 @@ class Engine:
             if on_notice is not None:
                 on_notice(notice)
 
-        found = model if isinstance(model, ResolvedModel) else _find(model)
+        found = model if isinstance(model, ResolvedModel) else find_model(model)
         options = options or EngineOptions()
         opened = open_model(found.path, options, notify, progress)
-        return cls(opened, found.name, notices, extras, found.card, options.tune_when_idle)
+        try:
+            partner = find_partner(options.draft_model, found.card, host_of(opened), notify)
+            corpus = shelf_of(opened, options, notify)
+        except EdgeSpecError:
+            opened.target.close()
+            raise
+        store = kept_profiles(found.path, notify)
+        idle, remembers = options.tune_when_idle, options.remember
+        return cls(opened, found.name, notices, extras, found.card, idle, partner, store, corpus, remembers)
 
     def __enter__(self) -> Engine:
         return self
@@ -149,6 +182,7 @@ class Engine:
         if self._idle_tuner is not None:
             self._idle_tuner.close()
         self._worker.close()
+        self._policies.close()
 
     def complete(
         self,
@@ -177,6 +211,20 @@ class Engine:
 
     # -- for conversations and for the server -------------------------------------------------------------------
 
+    def _remembering(
+        self, prompt: list[int], on_done: Callable[[Completion], None] | None
+    ) -> Callable[[Completion], None]:
+        """Keep the answer once it is complete, when nothing else is asked: a merge of the corpus may take a while."""
+
+        def done(completion: Completion) -> None:
+            if on_done is not None:
+                on_done(completion)
+            if self._corpus is not None and completion.finish is not Finish.CANCELLED:
+                corpus = self._corpus
+                self._worker.between(lambda: keep_answer(corpus, prompt, completion.token_ids))
+
+        return done
+
     def new_sequence(self) -> SequenceId:
         return next(self._ids)
 
@@ -204,22 +252,24 @@ class Engine:
         check_prompt(prompt, self.vocab.n_vocab, self.settings.n_ctx)
         check_sampling(options.sampling, self.vocab.n_vocab)
         answer = Answer(cancel or CancelToken(), on_piece)
+        if self._remembers:
+            on_done = self._remembering(prompt, on_done)
         self._worker.submit(Request(sequence, keep, prompt, options, answer, on_done, on_round, notices))
         return answer
+
+
+def shelf_of(opened: Opened, options: EngineOptions, notify: Callable[[Notice], None]) -> Corpus | None:
+    if not options.corpus and not options.remember:
+        return None
+    token_hash = read_vocabulary(opened.header.path).token_hash()
+    return open_shelf(options.corpus, options.remember, opened.vocab, token_hash, notify)
+
+
+def host_of(opened: Opened) -> Host:
+    return Host(opened.header, opened.target, opened.tuned, opened.library)
 
 
 def end_tokens(vocab: Vocabulary, card: ModelCard | None) -> frozenset[int]:
     """The tokens that end an answer: the vocabulary's, and those that the card spells."""
     spelled = card.end_tokens if card else ()
     return vocab.end_tokens | {vocab.special_tokens[text] for text in spelled if text in vocab.special_tokens}
-
-
-def _find(model: str | Path | None) -> ResolvedModel:
-    """What is not on disk is fetched in silence, unless EDGESPEC_OFFLINE forbids it."""
-    library, reporter = open_library(), Reporter(announce=lambda _line: None, progress=lambda _done, _total: None)
-    offline = os.environ.get("EDGESPEC_OFFLINE", "").lower() not in ("", "0", "false", "no", "off")
-    fetchers = Fetchers(
-        card=lambda card: fetch(card, library.store, reporter, offline=offline, licence_accepted=False),
-        repository=lambda wanted: fetch_repository_model(wanted, library.store, reporter, offline=offline),
-    )
-    return resolve(str(model) if model is not None else None, library, fetchers)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 
-from edgespec.choice import DraftChoice
+from edgespec.choice import AUTO, CASCADE, MODEL, OFF, WITH_MODEL, DraftChoice
+from edgespec.draft.corpus import Corpus
 from edgespec.draft.given import GivenDrafter
 from edgespec.draft.guard import GuardedDrafter
 from edgespec.draft.lookup import LookupDrafter
+from edgespec.draft.recycle import RecycleDrafter
+from edgespec.draft.suffix import SuffixDrafter
 from edgespec.engine.job import Request
+from edgespec.engine.partner import Partner
+from edgespec.errors import BadInput
 from edgespec.events import Notice
+from edgespec.spec.law import Law
 from edgespec.spec.ports import Drafter
 from edgespec.text.vocab import Vocabulary
 
@@ -20,11 +26,17 @@ NOT_TUNED = Notice(
 )
 
 
+# What `auto` asks beside a second model. Recycling has a guess in every round, which costs more than it gives where a
+# pass of a few rows costs much more than one of one row.
+AUTOMATIC = ("suffix",)
+
+
 class Drafters:
     """Makes each request's drafters. One lookup serves all requests of a choice, so that how often copies are right is
     learnt for good; its index of a request's text ends with the request.
 
-    `own`: what drafts instead of the lookup. `decides`: whether anything is known that `auto` can go by.
+    `own`: what drafts instead of the lookup. `decides`: whether anything is known that `auto` can go by. `partner`: the
+    second model, where there is one. `corpus`: other texts to draft from.
     """
 
     def __init__(
@@ -33,27 +45,59 @@ class Drafters:
         clock: Callable[[], float],
         decides: Callable[[], bool],
         own: Seq[Drafter] | None = None,
+        partner: Partner | None = None,
+        corpus: Corpus | None = None,
     ) -> None:
         self._vocab = vocab
         self._clock = clock
         self._decides = decides
         self._own = own
+        self._partner = partner
+        self._corpus = corpus
         self._told = False
         self._general: dict[DraftChoice, tuple[Drafter, ...]] = {}
 
     def for_request(self, request: Request, notify: Callable[[Notice], None]) -> tuple[Drafter, ...]:
-        """A predicted text is drafted from even with `--draft off`, since the caller asked for it by name."""
+        """A predicted text is drafted from even with `--draft off`, since the caller asked for it by name.
+
+        Raises BadInput when the second model is asked for by name and there is none.
+        """
+        choice = request.options.draft
         chosen: list[Drafter] = []
         if request.options.prediction:
             chosen.append(GivenDrafter(self._vocab.tokenize(request.options.prediction)))
-        if request.options.draft.asks("lookup") or self._may_choose(request, notify):
-            chosen += self._general_of(request.options.draft)
+        may_choose = self._may_choose(request, notify)
+        if may_choose or choice.names not in ((AUTO,), (OFF,)):
+            chosen += self._general_of(choice)
+        if choice.asks(CASCADE):
+            chosen.append(self._partner_for(request).cascade(Law(request.options.sampling), self._corpus))
+        if choice.asks(MODEL) or (may_choose and self._partner is not None and self._partner.may_pay):
+            chosen.append(self._partner_for(request).drafter(Law(request.options.sampling)))
         return tuple(GuardedDrafter(one, self._vocab.n_vocab, self._clock, notify) for one in chosen)
 
+    def _partner_for(self, request: Request) -> Partner:
+        if self._partner is None:
+            raise BadInput(
+                f"--draft {request.options.draft.value}",
+                "there is no second model",
+                "name one with '--draft-model', or with '--draft' itself",
+            )
+        return self._partner
+
     def _general_of(self, choice: DraftChoice) -> tuple[Drafter, ...]:
+        """Those without a second model; each choice has its own, which learn from its requests only."""
         if self._own is not None:
             return tuple(self._own)
-        return self._general.setdefault(choice, (LookupDrafter(),))
+        found = self._general.get(choice)
+        if found is None:
+            names = AUTOMATIC if choice == DraftChoice.AUTO else choice.names
+            found = self._general[choice] = tuple(self._make(name) for name in names if name not in WITH_MODEL)
+        return found
+
+    def _make(self, name: str) -> Drafter:
+        if name == "suffix":
+            return SuffixDrafter(self._corpus)
+        return RecycleDrafter() if name == "recycle" else LookupDrafter()
 
     def _may_choose(self, request: Request, notify: Callable[[Notice], None]) -> bool:
         if request.options.draft != DraftChoice.AUTO:

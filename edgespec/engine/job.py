@@ -12,6 +12,7 @@ import numpy as np
 
 from edgespec.engine.answer import Answer
 from edgespec.engine.options import GenerateOptions
+from edgespec.engine.placing import Course
 from edgespec.events import Completion, Finish, Notice, Piece, RoundReport, Timings, Usage
 from edgespec.spec.ports import Drafter, SequenceId, TokenLaw
 from edgespec.spec.sequence import SequenceState
@@ -51,7 +52,8 @@ class Job:
     """A request being worked on. `n_read` prompt tokens are in the cache; decoding starts when all but one are.
 
     width_class: the widths an exact request stays inside, () for a fast one. saved_seconds: what its rounds would have
-    taken without drafting, less what they took; None while that is unknown.
+    taken without drafting, less what they took; None while that is unknown. course: whether the second model works
+    beside the target for it, None where it does not draft.
     """
 
     request: Request
@@ -63,6 +65,7 @@ class Job:
     n_read: int = 0
     n_cached: int = 0
     saved_seconds: float | None = None
+    course: Course | None = None
     state: SequenceState | None = None
     text: str = ""
     token_ids: list[int] = field(default_factory=list)

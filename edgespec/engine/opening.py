@@ -43,7 +43,7 @@ class Opened:
         self.header = header
         self.target = target
         self.vocab = vocab
-        self._library = library
+        self.library = library
         self._forced = forced
         self._bits = SameBits(header.path, target, vocab, library, tuning if self.tuned else None)
 
@@ -61,7 +61,7 @@ class Opened:
         from edgespec.tune.tuner import UNDER_LOAD, tune
 
         said: list[Notice] = []
-        found = tune(self.header.path, self._library, self._forced, lambda _: None, should_stop, notify=said.append)
+        found = tune(self.header.path, self.library, self._forced, lambda _: None, should_stop, notify=said.append)
         return None if UNDER_LOAD in [notice.code for notice in said] else found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from edgespec.choice import DraftChoice
 from edgespec.errors import BadInput
@@ -19,7 +20,8 @@ class EngineOptions:
     extra_buffers: llama.cpp may repack weights and use AMX, where the build survives it. tune_when_idle: a model that
     was not measured yet is, in processes of its own, while nothing is asked. draft_model: a second model that drafts, a
     GGUF, a step model's folder, or a name; None lets a known pair's draft be used where it is on disk and was measured
-    to pay, "" never.
+    to pay, "" never. corpus: files and folders of texts that answers may resemble. remember: keep answers
+    on this machine, to draft from them later.
     """
 
     ctx_size: int = 4096
@@ -28,6 +30,8 @@ class EngineOptions:
     extra_buffers: bool = True
     tune_when_idle: bool = False
     draft_model: str | None = None
+    corpus: tuple[Path, ...] = ()
+    remember: bool = False
 
     def __post_init__(self) -> None:
         _at_least("--ctx-size", self.ctx_size, 64)

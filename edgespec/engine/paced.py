@@ -61,7 +61,8 @@ class PacedTarget:
         own_clock: Clock = time.process_time,
     ) -> None:
         self._target = target
-        self._pace = pace
+        self._pace = self._alone = pace
+        self._beside: Pace | None = None
         self._read_use = read_use
         self._reprice = reprice
         self._clock = clock
@@ -98,17 +99,28 @@ class PacedTarget:
             if self._reprice is not None and level.table is not None:
                 self._reprice(level.table)
 
+    def share(self, levels: Seq[Level]) -> None:
+        """What passes may have while something else works beside them; () for nothing else than alone."""
+        self._beside = Pace(levels) if levels else None
+
+    def leave_cores(self, leave: bool) -> None:
+        """From the next pass on, take the threads of `share`, or all of them again."""
+        pace = self._beside if leave and self._beside is not None else self._alone
+        if pace is not self._pace:
+            self._pace = pace
+            self._take_level()
+
     def restrict(self, counts: Collection[int]) -> None:
         """Until `unrestrict` step among these thread counts only; with none of them threads stay as they were wanted,
         and passes run to their end.
         """
         self._restriction = counts
-        self._pace.restrict(counts)
+        self._alone.restrict(counts)
         self._take_level()
 
     def unrestrict(self) -> None:
         self._restriction = None
-        self._pace.unrestrict()
+        self._alone.unrestrict()
 
     def _take_level(self) -> None:
         level = self._pace.level
@@ -117,11 +129,13 @@ class PacedTarget:
             self._target.set_threads(level.n_threads, level.n_batch)
 
     def retune(self, levels: Seq[Level]) -> None:
-        """Other settings of the same target, say because it has been tuned meanwhile. Between two rounds."""
-        self._pace = Pace(levels)
+        """Other settings of the same target, say because it has been tuned meanwhile. Between two rounds. What was
+        shared before is `share`d anew by whoever shares.
+        """
+        self._pace = self._alone = Pace(levels)
         self.reopened()
         if self._restriction is not None:
-            self._pace.restrict(self._restriction)
+            self._alone.restrict(self._restriction)
         self._take_level()
 
     def reopened(self) -> None:

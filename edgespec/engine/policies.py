@@ -6,10 +6,11 @@ follow a predicted text would teach each other wrongly, and a comparison of both
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from edgespec.choice import DraftChoice
-from edgespec.spec.cost import CostTable
+from edgespec.engine.profiles import Profiles
+from edgespec.spec.cost import CostTable, DraftCosts
 from edgespec.spec.ledger import Entry
 from edgespec.spec.measured import MeasuredPolicy
 from edgespec.spec.policy import Explanation, FixedPolicy, Policy
@@ -20,18 +21,28 @@ Journal = Callable[[DraftChoice, Entry], None]
 class Policies:
     """`table`: what passes cost; without one nothing is known, and drafters that were asked for by name draft a fixed
     number of tokens. `journal` gets every ledger entry, in the thread that runs the rounds. `own`: a policy of the
-    caller's that decides everything instead.
+    caller's that decides everything instead. `store`: what was learnt of drafters in earlier runs, and where `close`
+    keeps it. `draft_costs`: what drafters that cost time were measured to take, anew for every policy, by name.
     """
 
     def __init__(
-        self, table: CostTable | None = None, journal: Journal | None = None, own: Policy | None = None
+        self,
+        table: CostTable | None = None,
+        journal: Journal | None = None,
+        own: Policy | None = None,
+        store: Profiles | None = None,
+        draft_costs: Callable[[], Mapping[str, DraftCosts]] = dict,
     ) -> None:
+        self._draft_costs = draft_costs
+        self._store = store
         self._table = table
         self._journal = journal
         self._own = own
         self._plain = FixedPolicy(max_nodes=0)
         self._unmeasured = FixedPolicy()
         self._measured: dict[DraftChoice, MeasuredPolicy] = {}
+        if store is not None and table is not None:  # so that no answer waits for the disk
+            self._of_choice(DraftChoice.AUTO, table)
 
     @property
     def decides(self) -> bool:
@@ -58,13 +69,25 @@ class Policies:
         """What the policy of `choice` thinks at so many tokens of context; None when nothing was measured."""
         if self._table is None or choice is DraftChoice.OFF:
             return None
-        policy = self._measured.get(choice) or MeasuredPolicy(self._table)
+        policy = self._measured.get(choice) or self._made(choice, self._table)
         return policy.explain(context, width_class)
+
+    def close(self) -> None:
+        """Keep what was learnt. No round may be running."""
+        if self._store is not None:
+            for choice, policy in self._measured.items():
+                self._store.save(choice, policy.acceptance)
 
     def _of_choice(self, choice: DraftChoice, table: CostTable) -> MeasuredPolicy:
         policy = self._measured.get(choice)
         if policy is None:
-            journal = self._journal
-            write = None if journal is None else (lambda entry: journal(choice, entry))
-            policy = self._measured[choice] = MeasuredPolicy(table, journal=write)
+            policy = self._measured[choice] = self._made(choice, table)
+        return policy
+
+    def _made(self, choice: DraftChoice, table: CostTable) -> MeasuredPolicy:
+        journal = self._journal
+        write = None if journal is None else (lambda entry: journal(choice, entry))
+        policy = MeasuredPolicy(table, self._draft_costs(), journal=write)
+        if self._store is not None:
+            policy.acceptance.recall(self._store.load(choice))
         return policy

@@ -1,7 +1,8 @@
 """Within which pass widths and thread counts a model's rows are bit for bit the same: what exact answers keep to.
 
-Probed in a cache of its own, once per model, build, machine and settings, and remembered. Runs in the worker's thread;
-raises what the target raises when it is interrupted.
+Probed in a cache of its own, once per model, build, machine and settings, and remembered, but for what other programs
+cut short. No probe takes much longer than LIMIT_FACTOR * BUDGET_SECONDS of `edgespec.backend.widths`, come what may.
+Runs in the worker's thread; raises what the target raises when it is interrupted, and begins anew the next time.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgespec.backend import machine
+from edgespec.backend.cores import CoreReader, CoreUse
 from edgespec.backend.probe import model_fingerprint
-from edgespec.backend.widths import N_TEXT, Classes, agreeing_threads, best_class, find_classes
+from edgespec.backend.timer import Clock
+from edgespec.backend.widths import N_TEXT, UNCOMPARED, Classes, best_class, compare_threads, probe_classes
 from edgespec.config import cache_dir
 from edgespec.engine.choosing import tuned_as
 from edgespec.engine.pace import ladder
@@ -27,14 +30,16 @@ from edgespec.records import Records
 from edgespec.spec.ports import IntArray, Target
 from edgespec.text.vocab import Vocabulary
 from edgespec.tune.tuning import Tuning
+from edgespec.tune.watch import TOLERATED_CORES
 
 if TYPE_CHECKING:
     from edgespec.backend.llama.target import LlamaTarget
 
 Notify = Callable[[Notice], None]
+Use = Callable[[], CoreUse]
 
-# The class that needs no measuring: exact answers are then decoded without drafts.
-PLAIN_ONLY: Classes = ((1,),)
+# Exact answers are then decoded without drafts.
+PLAIN_ONLY: Classes = UNCOMPARED
 # Read by the width probe, over and over. Any ordinary prose will do; it only has to be the same every time.
 PROBE_TEXT = (
     "The harbour was quiet before dawn. Two fishermen mended a net by lamplight while the tide turned, and the older "
@@ -49,9 +54,24 @@ class SameBits:
     Cheapest is what an ordinary exact answer pays. That may be (1,), and then no exact answer is drafted, also not
     along a predicted text, where a wider class would be worth it: the class decides the last bits, so it must not
     depend on whether there is anything to draft from.
+
+    watch: begins a window whose use of the cores it gives when asked.
     """
 
-    def __init__(self, path: Path, target: LlamaTarget, vocab: Vocabulary, library: str, tuning: Tuning | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        target: LlamaTarget,
+        vocab: Vocabulary,
+        library: str,
+        tuning: Tuning | None,
+        watch: Callable[[], Use] = lambda: CoreReader().use,
+        clock: Clock = time.perf_counter,
+    ) -> None:
+        self._watch = watch
+        self._clock = clock
+        self._told_damage = False
+        self._cut: dict[str, Classes] = {}
         self._target = target
         self._vocab = vocab
         self._library = library
@@ -80,9 +100,12 @@ class SameBits:
         # A prompt may end in a chunk of one token, which is read as a pass of one row is.
         widths = tuple(sorted({1, *self.width_class(notify)}))
         key = f"threads|{self._key()}|{widths}"
-        known = decode_classes(self._records.get(key) or "")
-        if known:
-            return known[0]
+        known = self._remembered(key, notify)
+        return known[0] if known else self._compare_threads(key, counts, widths, notify)
+
+    def _compare_threads(
+        self, key: str, counts: tuple[int, ...], widths: tuple[int, ...], notify: Notify
+    ) -> tuple[int, ...]:
         notify(Notice("probing-threads", "measuring whether fewer threads would change a bit of an exact answer"))
         try:
             probed = self._target.sibling(min(N_TEXT, self._target.capabilities.n_ctx))
@@ -90,22 +113,29 @@ class SameBits:
             return counts[:1]
         with closing(probed):
             text = _probe_tokens(probed, self._vocab)
-            found = agreeing_threads(probed, text, counts, widths, time.perf_counter)
-        self._records.put(key, encode_classes((found,)))
-        return found
+            use = self._watch()
+            found = compare_threads(probed, text, counts, widths, self._clock)
+        self._remember(key, (found.counts,), found.is_cut and _disturbed(use()))
+        return found.counts
 
     def _classes(self, notify: Notify) -> Classes:
         key = self._key()
-        known = decode_classes(self._records.get(key) or "")
-        if self._records.damaged:
+        return self._remembered(key, notify) or self._probe(key, notify)
+
+    def _remembered(self, key: str, notify: Notify) -> Classes:
+        """() if nothing is."""
+        known = self._cut.get(key) or decode_classes(self._records.get(key) or "")
+        if self._records.damaged and not self._told_damage:
+            self._told_damage = True
             notify(Notice("records-rebuilt", f"{self._records.path.name} was damaged and is made anew"))
-        if known:
-            return known
-        classes = self._probe(notify)
-        if classes is None:
-            return PLAIN_ONLY
-        self._records.put(key, encode_classes(classes))
-        return classes
+        return known
+
+    def _remember(self, key: str, found: Classes, disturbed: bool) -> None:
+        """What other programs cut short is good for this process only: without them more would have been compared."""
+        if disturbed:
+            self._cut[key] = found
+        else:
+            self._records.put(key, encode_classes(found))
 
     def _key(self) -> str:
         # Kernels are chosen by the shape of a pass, so a longer context changes nothing; a shorter one is probed less.
@@ -113,8 +143,8 @@ class SameBits:
         settings = replace(self._target.settings, n_ctx=n_ctx).to_json()
         return "|".join([self._fingerprint, self._library, machine.describe(), settings])
 
-    def _probe(self, notify: Notify) -> Classes | None:
-        """In a cache of its own, where no other text shifts the cells; None when there is no memory for one."""
+    def _probe(self, key: str, notify: Notify) -> Classes:
+        """In a cache of its own, where no other text shifts the cells; without memory for one nothing is kept."""
         notify(
             Notice(
                 "probing-widths", "first exact answer with this model: measuring which batch widths agree bit for bit"
@@ -124,9 +154,21 @@ class SameBits:
             probed = self._target.sibling(min(N_TEXT, self._target.capabilities.n_ctx))
         except NotEnoughMemory as error:
             notify(Notice("no-probe", f"exact answers are decoded plainly: {error.why}"))
-            return None
+            return PLAIN_ONLY
         with closing(probed):
-            return find_classes(probed, _probe_tokens(probed, self._vocab), time.perf_counter)
+            text = _probe_tokens(probed, self._vocab)
+            use = self._watch()
+            found = probe_classes(probed, text, self._clock)
+        disturbed = found.is_cut and _disturbed(use())
+        self._remember(key, found.classes, disturbed)
+        if disturbed:
+            notify(Notice("probe-cut", "other programs took the cores meanwhile, so it is measured again another time"))
+        return found.classes
+
+
+def _disturbed(use: CoreUse) -> bool:
+    """A system without counters disturbs nothing."""
+    return use.others is not None and use.others > TOLERATED_CORES
 
 
 def _counts(n_threads: int, n_batch: int) -> tuple[int, ...]:

@@ -10,21 +10,28 @@ from collections.abc import Sequence as Seq
 
 from edgespec.engine.job import Job
 from edgespec.engine.paced import PacedTarget
+from edgespec.engine.placing import Placer
 from edgespec.engine.sockets import AgreeingThreads
 
 
 class Stepping:
-    """agreeing_threads: what exact answers may step among; None freezes their threads."""
+    """agreeing_threads: what exact answers may step among; None freezes their threads. placer: of the second model."""
 
-    def __init__(self, pacing: PacedTarget | None, agreeing_threads: AgreeingThreads | None) -> None:
+    def __init__(
+        self, pacing: PacedTarget | None, agreeing_threads: AgreeingThreads | None, placer: Placer | None = None
+    ) -> None:
+        self._placer = placer or Placer()
         self._pacing = pacing
         self._agreeing_threads = agreeing_threads
         self._exact: Job | None = None
 
-    def settle(self) -> None:
-        """Before a pass or a round."""
+    def settle(self, jobs: Seq[Job] = ()) -> None:
+        """Before a pass, or before a round of these: where a draft works beside them, its core is left to it."""
+        beside = any(job.course is not None and job.course.beside for job in jobs)
         if self._pacing is not None:
+            self._pacing.leave_cores(beside)
             self._pacing.settle()
+        self._placer.work_ahead(beside)
 
     def tell(self, jobs: Seq[Job]) -> None:
         """After a pass or a round of these."""

@@ -19,11 +19,12 @@ from edgespec.engine.cache import CacheBook
 from edgespec.engine.inbox import Inbox
 from edgespec.engine.job import Clocked, Job, Request
 from edgespec.engine.paced import PacedTarget
+from edgespec.engine.placing import Placer
 from edgespec.engine.policies import Policies
 from edgespec.engine.sockets import AgreeingThreads, Interruptible, MakeDrafters, Suit, WidthClass
 from edgespec.engine.stepping import Stepping
 from edgespec.errors import EdgeSpecError, EngineFailure
-from edgespec.events import Finish
+from edgespec.events import Finish, RoundReport
 from edgespec.spec.law import Law
 from edgespec.spec.policy import Policy
 from edgespec.spec.ports import SequenceId
@@ -48,13 +49,20 @@ class Worker:
         pacing: PacedTarget | None = None,
         agreeing_threads: AgreeingThreads | None = None,
         suit: Suit = lambda _request, _n_cached: False,
+        placer: Placer | None = None,
+        second: str = "",
+        closing: Callable[[], None] = lambda: None,
     ) -> None:
         """pacing: `target` with threads that follow the machine's load, for all passes of answers; None leaves them
         alone. agreeing_threads: what exact answers may step among; None freezes their threads. suit: called before a
-        request that will run alone, with the tokens cached; True says that the target's cache is empty now.
+        request that will run alone, with the tokens cached; True says that the target's cache is empty now. second: the
+        name of the drafter that `placer` places. closing: frees what else belongs to this thread.
         """
         self._target: Interruptible = pacing or target
-        self._stepping = Stepping(pacing, agreeing_threads)
+        self._placer = placer or Placer()
+        self._stepping = Stepping(pacing, agreeing_threads, self._placer)
+        self._second = second
+        self._closing = closing
         self._vocab = vocab
         self._make_drafters = make_drafters
         self._width_class = width_class
@@ -135,6 +143,7 @@ class Worker:
             self._take_messages(block=False)
         finally:
             self._fail_all(EngineFailure("the answer was dropped", "the engine was closed", "open it again"))
+            self._closing()
             self._target.close()
 
     def _take_messages(self, block: bool) -> None:
@@ -205,15 +214,26 @@ class Worker:
 
     def _start(self, job: Job) -> None:
         if job.exact:
-            self._stepping.begin(job)
-            job.width_class = self._width_class(job.notice)
-            self._stepping.probed(job)
+            self._probe(job)
         for notice in job.request.notices:
             job.notice(notice)
         job.n_read = job.n_cached = self._cache.keep_prefix(job.request, job.notice)
         if self._target.capabilities.can_rollback:
             job.drafters = self._make_drafters(job.request, job.notice)
+            drafts = any(drafter.name == self._second for drafter in job.drafters)
+            job.course = self._placer.begin(job.exact, drafts)
         job.started = True
+
+    def _probe(self, job: Job) -> None:
+        """What an exact answer must know first; it may have to be measured, which a cancelled request ends at once."""
+        self._stepping.begin(job)
+        self._reading = job
+        self._interrupt()  # it may have been cancelled a moment ago
+        try:
+            job.width_class = self._width_class(job.notice)
+            self._stepping.probed(job)
+        finally:
+            self._reading = None
 
     def _extend(self, job: Job, tokens: list[int]) -> None:
         self._stepping.settle()
@@ -244,7 +264,7 @@ class Worker:
         return self._policies.of({job.request.options.draft for job in batch if job.drafters})
 
     def _run_batch(self, batch: list[Job]) -> None:
-        self._stepping.settle()
+        self._stepping.settle(batch)
         policy = self._policy(batch)
         try:
             if self._loop.policy is not policy:
@@ -258,8 +278,16 @@ class Worker:
         now = self._clock()
         for job, report in zip(batch, reports, strict=True):
             job.times.first_token = job.times.first_token or now
-            job.compare(report, policy.t1_seconds * len(batch))
+            self._compare(job, report, policy.t1_seconds, len(batch))
             self._guarded(job, partial(Job.absorb, report=report))
+
+    def _compare(self, job: Job, report: RoundReport, t1_seconds: float, n_sequences: int) -> None:
+        """Against plain decoding; beside a draft that means on all cores."""
+        if job.course is not None and job.course.beside:
+            t1_seconds = self._placer.plain_seconds(len(job.decoding.tokens)) or t1_seconds
+        if job.course is not None and t1_seconds > 0.0:
+            job.course.settle(report.seconds / n_sequences, len(report.tokens), t1_seconds)
+        job.compare(report, t1_seconds * n_sequences)
 
     # -- ends ---------------------------------------------------------------------------------------------------
 

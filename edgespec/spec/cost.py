@@ -112,16 +112,37 @@ class Excess:
         self.nats = self._at_first + kept * (self.nats - self._at_first)
 
 
+# Reading many tokens at once is at least so much cheaper than as many steps, where nobody has measured it.
+_READ_SHARE = 0.25
+
+# Read tokens that an old estimate of their price is worth.
+_READ_MEMORY = 64
+
+# A long call is remembered for some fifty calls: drafts that are mostly ready beforehand must still be made at times.
+_PEAK_KEPT = 0.96
+
+# Prices are computed for so many nodes at a time.
+_SIZES = 32
+
+# Added to every deadline: below it a scheduler's own delay decides.
+_LATE_SECONDS = 1e-3
+
+
 class DraftCosts:
-    """Seconds of one drafter's calls by the nodes asked for.
+    """Seconds of one drafter's calls: by the nodes asked for, and per token that it has to read first.
 
     Between measured sizes on a line, since drafting is sequential; above them in proportion to the size; below them
-    the smallest measured one. A drafter nobody measured costs nothing until it has been called.
+    the smallest measured one. A drafter nobody measured costs nothing until it has been called; a token to read is then
+    taken to cost a quarter of a step, since many are read at once. Calls may be mostly short and now and then long, as
+    those of a drafter that works ahead: the price is their mean, the bound knows the long ones.
     """
 
-    def __init__(self, seconds: Seq[tuple[int, float]] = ()) -> None:
+    def __init__(self, seconds: Seq[tuple[int, float]] = (), read_seconds: float | None = None) -> None:
         self.excess = Excess(0.25)
         self._seconds = dict(sorted(seconds))
+        self._read_seconds = read_seconds
+        self._peak_seconds = 0.0
+        self._by_size: list[float] = []
 
     @property
     def cheapest(self) -> float:
@@ -129,9 +150,22 @@ class DraftCosts:
         return next(iter(self._seconds.values()), 0.0)
 
     def seconds(self, n_nodes: int) -> float:
-        sizes = list(self._seconds)
-        if not sizes or n_nodes <= 0:
+        """Of a call for so many nodes; never more than a larger one was seen to take."""
+        if not self._seconds or n_nodes <= 0:
             return 0.0
+        if n_nodes >= len(self._by_size):
+            self._by_size = self._prices(max(n_nodes, _SIZES))
+        return self._by_size[n_nodes]
+
+    def _prices(self, most: int) -> list[float]:
+        """Seconds by nodes 0..most."""
+        prices = [0.0, *(self._between(n) for n in range(1, max(most, *self._seconds) + 1))]
+        for n in range(len(prices) - 2, 0, -1):
+            prices[n] = min(prices[n], prices[n + 1])
+        return prices
+
+    def _between(self, n_nodes: int) -> float:
+        sizes = list(self._seconds)
         if n_nodes >= sizes[-1]:
             return self._seconds[sizes[-1]] * n_nodes / sizes[-1]
         upper = bisect_left(sizes, n_nodes)
@@ -141,15 +175,60 @@ class DraftCosts:
         share = (n_nodes - low) / (high - low)
         return self._seconds[low] * (1.0 - share) + self._seconds[high] * share
 
-    def bound(self, n_nodes: int) -> float:
-        return self.seconds(n_nodes) * self.excess.factor
+    @property
+    def read_seconds(self) -> float:
+        """Of one token."""
+        return _READ_SHARE * self.seconds(1) if self._read_seconds is None else self._read_seconds
 
-    def observe(self, n_nodes: int, seconds: float) -> None:
-        """A call for `n_nodes` took `seconds`; one call counts as at most three times the estimate."""
+    def reading(self, n_tokens: int) -> float:
+        """Seconds of reading so many tokens."""
+        return n_tokens * self.read_seconds
+
+    def bound(self, n_nodes: int, n_behind: int = 0) -> float:
+        """The call with what it reads first, as an upper bound: 95 %, or the longest of late if that is more."""
+        usual = (self.seconds(n_nodes) + self.reading(n_behind)) * self.excess.factor
+        return max(usual, self._peak_seconds * n_nodes + self.reading(n_behind))
+
+    def deadline(self, n_nodes: int, n_behind: int = 0) -> float:
+        """When a call is late: far beyond its bound, so that only what is stuck is given up."""
+        return 2.0 * self.bound(n_nodes, n_behind) + _LATE_SECONDS
+
+    def observe(self, n_nodes: int, seconds: float, n_read: int = 0) -> None:
+        """A call for `n_nodes` that read `n_read` tokens first took `seconds`.
+
+        One call counts as at most three times what calls take, the long ones included. Other sizes follow half as far,
+        since what makes one size faster or slower mostly holds for all.
+        """
+        share = self._share(n_nodes, n_read)
+        steps, reading = seconds * (1.0 - share), seconds * share
         known = self.seconds(n_nodes)
         if known <= 0.0:
-            self._seconds[n_nodes] = max(seconds, 1e-9)
+            self._seconds[n_nodes] = max(steps, 1e-9)
+            self._seconds = dict(sorted(self._seconds.items()))
         else:
-            self.excess.observe(math.log(max(seconds, 1e-9) / known))
-            self._seconds[n_nodes] = known + 0.1 * (min(seconds, 3.0 * known) - known)
-        self._seconds = dict(sorted(self._seconds.items()))
+            self._correct(n_nodes, steps, known, 0.1 * (1.0 - share))
+            self.excess.observe(math.log(max(seconds, 1e-9) / (known + self.reading(n_read))))
+        self._by_size = []
+        if n_read and self._read_seconds is not None:
+            each = min(reading / n_read, 3.0 * max(self._read_seconds, 1e-9))
+            self._read_seconds += n_read / (n_read + _READ_MEMORY) * (each - self._read_seconds)
+        elif n_read:
+            self._read_seconds = reading / n_read
+
+    def _share(self, n_nodes: int, n_read: int) -> float:
+        """The share that reading is expected to have in a call."""
+        if not n_read:
+            return 0.0
+        steps, reading = self.seconds(n_nodes), self.reading(n_read)
+        if steps + reading <= 0.0:
+            steps, reading = float(n_nodes), _READ_SHARE * n_read
+        return reading / (steps + reading)
+
+    def _correct(self, n_nodes: int, steps: float, known: float, rate: float) -> None:
+        most = max(known, self._peak_seconds * n_nodes)
+        factor = 1.0 + rate * (min(steps, 3.0 * most) / known - 1.0)
+        self._seconds[n_nodes] = known
+        others = math.sqrt(factor)
+        scaled = {n: s * (factor if n == n_nodes else others) for n, s in self._seconds.items()}
+        self._seconds = dict(sorted(scaled.items()))
+        self._peak_seconds = max(min(steps, 3.0 * most) / n_nodes, _PEAK_KEPT * self._peak_seconds)

@@ -2,9 +2,10 @@
 
 The chain is, in this order: logit bias, banned tokens, penalties, temperature, top-k, top-p, min-p; each step works on
 what the one before it left, and top-p on the renormalised law. Equal logits rank by the lower token id. Penalties count
-the tokens of the last `penalty_last_n` positions of prompt and output together, accepted draft tokens included.
+the tokens of the last `penalty_last_n` positions of prompt and output together, accepted draft tokens included. A mask
+bans tokens too, other ones after every text.
 
-Knows nothing of trees, models or text: a law is a function of (settings, logits, history) and of nothing else.
+Knows nothing of trees, models or text: a law is a function of (settings, mask, logits, history) and of nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from edgespec.errors import BadInput, EngineFailure
 from edgespec.spec import noise
+from edgespec.spec.allowed import AllowedTokens, Mask
 from edgespec.spec.survivors import Float64Array, FloatArray, IdArray, race, survivors
 
 _RANGES: tuple[tuple[str, float, float], ...] = (
@@ -33,6 +35,8 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 )
 # Below it, a difference of two float32 logits divided by the temperature could leave float64's range.
 _COLDEST = 1e-6
+# Of at most so many allowed tokens the whole chain is cheaper than one pass over the vocabulary.
+_FEW_ALLOWED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +90,16 @@ class Sparse:
 class Law:
     """ports.TokenLaw for one request's settings. Logits are float32[n_vocab] and are never written to.
 
-    All methods raise EngineFailure if the logits have no finite maximum (NaN, +inf, or nothing left after the bans),
-    and BadInput if the settings name a token outside the vocabulary.
+    mask: what may come after a history; all else is banned there. All methods raise EngineFailure if the logits have no
+    finite maximum (NaN, +inf, or nothing left after the bans), BadInput if the settings name a token outside the
+    vocabulary, and what the mask raises.
     """
 
-    __slots__ = ("_banned", "_bias", "_biased", "_highest_id", "_penalises", "_truncates", "settings")
+    __slots__ = ("_banned", "_bias", "_biased", "_highest_id", "_mask", "_penalises", "_truncates", "settings")
 
-    def __init__(self, settings: SamplingSettings) -> None:
+    def __init__(self, settings: SamplingSettings, mask: Mask | None = None) -> None:
         self.settings = settings
+        self._mask = mask
         self._biased = np.array([token for token, _ in settings.logit_bias], dtype=np.intp)
         self._bias = np.array([bias for _, bias in settings.logit_bias], dtype=np.float32)
         self._banned = np.array(settings.banned, dtype=np.intp)
@@ -111,13 +117,12 @@ class Law:
         """
         row = self._adjusted(logits, history)
         if self.settings.temperature == 0.0:
-            leader = int(row.argmax())
-            _finite(float(row[leader]), len(history))
-            return leader
-        top = _finite(float(row.max()), len(history))
-        if not self._truncates:
+            return self._leader(row, history)
+        row, few = self._allowed(row, history)
+        top = _finite(_maximum(row), len(history))
+        if few is None and not self._truncates:
             return race(row, top, self.settings.temperature, noise.key(self.settings.seed, len(history)))
-        ids, scaled = self._survivors(row, top)
+        ids, scaled = self._survivors(row, top, few)
         if len(ids) == 1:
             return int(ids[0])
         return int(ids[(scaled + self.noise(len(history), ids)).argmax()])
@@ -126,8 +131,8 @@ class Law:
         """The law of the token after `history`, after the whole chain; one-hot at temperature 0."""
         if self.settings.temperature == 0.0:
             return Sparse(np.array([self.choose(logits, history)], dtype=np.int32), np.ones(1))
-        row = self._adjusted(logits, history)
-        ids, scaled = self._survivors(row, _finite(float(row.max()), len(history)))
+        row, few = self._allowed(self._adjusted(logits, history), history)
+        ids, scaled = self._survivors(row, _finite(_maximum(row), len(history)), few)
         weights = np.exp(scaled)
         return Sparse(ids.astype(np.int32), weights / weights.sum())
 
@@ -138,9 +143,25 @@ class Law:
         """
         return noise.gumbel(noise.key(self.settings.seed, position), tokens)
 
-    def _survivors(self, row: FloatArray, top: float) -> tuple[IdArray, Float64Array]:
+    def _survivors(self, row: FloatArray, top: float, few: IdArray | None) -> tuple[IdArray, Float64Array]:
+        """Of the tokens `few` where the row is theirs, else of the vocabulary."""
         s = self.settings
-        return survivors(row, top, s.temperature, s.top_k, s.top_p, s.min_p)
+        ids, scaled = survivors(row, top, s.temperature, s.top_k, s.top_p, s.min_p)
+        return ids if few is None else few[ids], scaled
+
+    def _leader(self, row: FloatArray, history: Seq[int]) -> int:
+        leader = int(row.argmax())
+        allowed = None if self._mask is None else self._mask(history)
+        if allowed is None or leader in allowed:  # mostly it is, and the row is not copied
+            _finite(float(row[leader]), len(history))
+            return leader
+        row, few = _restricted(row, allowed)
+        _finite(_maximum(row), len(history))
+        place = int(row.argmax())
+        return place if few is None else int(few[place])
+
+    def _allowed(self, row: FloatArray, history: Seq[int]) -> tuple[FloatArray, IdArray | None]:
+        return (row, None) if self._mask is None else _restricted(row, self._mask(history))
 
     def _adjusted(self, logits: FloatArray, history: Seq[int]) -> FloatArray:
         """float32[n_vocab] after bias, bans and penalties; `logits` itself where nothing changes."""
@@ -168,13 +189,26 @@ class Law:
         row[ids] = values - counts * s.frequency_penalty - s.presence_penalty
 
 
+def _restricted(row: FloatArray, allowed: AllowedTokens) -> tuple[FloatArray, IdArray | None]:
+    """(the logits of the few allowed tokens, these tokens), or (the whole row, -inf elsewhere; None) for many."""
+    if len(allowed) > _FEW_ALLOWED:
+        return np.where(allowed.flags(len(row)), row, np.float32(-np.inf)), None
+    few = allowed.ids()
+    return row[few], few
+
+
+def _maximum(row: FloatArray) -> float:
+    """-inf where nothing is left."""
+    return float(row.max(initial=-np.inf))
+
+
 def _finite(top: float, position: int) -> float:
     if math.isfinite(top):
         return top
     raise EngineFailure(
         f"the logits at position {position}",
         f"their maximum is {top}, so no token can be chosen",
-        "check that the model file is intact and that not every token is banned",
+        "check that the model file is intact and that not every allowed token is banned",
     )
 
 

@@ -1,8 +1,10 @@
 """The cost table as this hour's rounds have corrected it: a common load, one correction per drafted width, overhead.
 
-Only plain rounds set the load, because it prices plain decoding too: learned from drafted rounds, drafting that costs
-more than the table says would raise the price of plain decoding with it, and go unnoticed. Drafted rounds wait until a
-plain round has shown the load they ran under, then correct their width. No single round moves anything by much.
+A width that was not measured takes the next wider one's price until rounds have had it (see `spec.trials`); what they
+show becomes its own. Only plain rounds set the load, because it prices plain decoding too: learned from drafted rounds,
+drafting that costs more than the table says would raise the price of plain decoding with it, and go unnoticed. Drafted
+rounds wait until a plain round has shown the load they ran under, then correct their width. No single round moves
+anything by much.
 Contract: numbers are handed in; knows no clock, no trees, and not why a pass was slow. Errors are in nats (log ratios).
 """
 
@@ -12,6 +14,7 @@ import math
 from bisect import bisect_left
 
 from edgespec.spec.cost import CostTable, Excess
+from edgespec.spec.trials import Trials
 
 # Prices are kept per this many tokens of context: attention grows by less than one part in a hundred over them.
 _CONTEXT_GRAIN = 32
@@ -45,11 +48,15 @@ _IDLE_KEPT = 0.9
 
 
 class LiveCosts:
-    """`table`, corrected. excess: how far drafted rounds exceed their price. overhead_seconds: a round's rest."""
+    """`table`, corrected. excess: how far drafted rounds exceed their price. overhead_seconds: a round's rest.
+
+    trials: which widths may be drafted at.
+    """
 
     def __init__(self, table: CostTable) -> None:
         self.table = table
         self.excess = Excess()
+        self.trials = Trials(table.widths)
         self.overhead_seconds = 0.0
         self._load = self._last_load = 0.0
         self._n_overheads = 0
@@ -73,18 +80,32 @@ class LiveCosts:
         return self._wanted > 0 or self._since_plain >= _STALE_ROUNDS - 1
 
     def prices(self, context: int) -> list[float]:
-        """Seconds by rows 0..widest, corrected but before `load` and overhead; for each rows the next measured width.
+        """Seconds by rows 0..widest, corrected but before `load` and overhead: of the next width that has a price.
 
         The list is shared with later callers: read it only.
         """
         grain = context // _CONTEXT_GRAIN
         if self._prices[0] != grain:
-            table = self.table
-            steps = table.at(grain * _CONTEXT_GRAIN + _CONTEXT_GRAIN // 2)
-            steps = [s * math.exp(self._shifts[w]) for w, s in zip(table.widths, steps, strict=True)]
-            places = (bisect_left(table.widths, rows) for rows in range(table.widest + 1))
+            widths = sorted(self._shifts)
+            steps = self._steps(widths, grain * _CONTEXT_GRAIN + _CONTEXT_GRAIN // 2)
+            places = (bisect_left(widths, rows) for rows in range(self.table.widest + 1))
             self._prices = (grain, [steps[place] for place in places])
         return self._prices[1]
+
+    def _steps(self, widths: list[int], context: int) -> list[float]:
+        """One for each width. An unmeasured one is taken as the measured one above it, shifted, and never as cheaper
+        than the one below it: that would be noise.
+        """
+        measured = dict(zip(self.table.widths, self.table.at(context), strict=True))
+        steps: list[float] = []
+        for width in widths:
+            seconds = measured[self._carrier(width)] * math.exp(self._shifts[width])
+            steps.append(seconds if width in measured else max(seconds, steps[-1]))
+        return steps
+
+    def _carrier(self, width: int) -> int:
+        """The next measured width."""
+        return self.table.widths[bisect_left(self.table.widths, width)]
 
     def seconds(self, rows: int, context: int) -> float:
         """What a round of so many rows takes now, drafting excepted; inf beyond the widest measured width."""
@@ -102,7 +123,7 @@ class LiveCosts:
         self._since_plain = 0
         self._wanted = max(0, self._wanted - 1)
         self._add_overhead(overhead_seconds)
-        if rows in self._shifts:  # the price of an unmeasured width is another one's, and says nothing about the load
+        if rows in self.table.widths:  # the price of another width says nothing about the load
             nats = math.log(max(seconds, 1e-9) / self.prices(context)[rows])
             self._add_load(nats)
             if in_doubt and not self._wanted and abs(nats - self._load) > _JUMP:
@@ -115,16 +136,22 @@ class LiveCosts:
         """A pass with a draft took `seconds`."""
         self._since_plain += 1
         self._since_drafted = 0
-        width = self.table.widths[bisect_left(self.table.widths, rows)]
         nats = math.log(max(seconds, 1e-9) / self.prices(context)[rows]) - self._load
+        self._drafted.append((rows, nats + self._load))
+        if self.trials.knows(rows):
+            self._look_for_doubt(nats)
+        if nats > _SHOCK:
+            self._wanted = max(self._wanted, 1)
+        self.trials.observe(rows)
+
+    def _look_for_doubt(self, nats: float) -> None:
+        """Of a width whose price is known; that the others miss theirs is what they are tried for."""
         spread = self.excess.nats
         self.excess.observe(nats)
-        self._drafted.append((width, nats + self._load))
-        recent = [max(-_CLIP, min(_CLIP, nats - self._load)) for _, nats in self._drafted[-_DOUBT_ROUNDS:]]
+        known = [nats for width, nats in self._drafted if self.trials.knows(width)]
+        recent = [max(-_CLIP, min(_CLIP, nats - self._load)) for nats in known[-_DOUBT_ROUNDS:]]
         if len(recent) == _DOUBT_ROUNDS and abs(sum(recent)) > (_DOUBT + 0.5 * spread) * _DOUBT_ROUNDS:
             self._wanted = max(self._wanted, _JUMP_ROUNDS)
-        elif nats > _SHOCK:
-            self._wanted = max(self._wanted, 1)
 
     def _add_overhead(self, seconds: float) -> None:
         self._n_overheads += 1
@@ -158,21 +185,30 @@ class LiveCosts:
             missed.setdefault(width, []).append(max(-_CLIP, min(_CLIP, error)))
         if not missed:
             return
-        everywhere = sum(sum(nats) for nats in missed.values())
-        for width in self.table.widths[1:]:
-            seen = self._n_seen[width]
+        everywhere = sum(sum(nats) for width, nats in missed.items() if self.trials.knows(width))
+        for width in sorted({*self._shifts, *missed} - {1}, reverse=True):
+            seen = self._n_seen.get(width, 0)
             own = missed.get(width, [])
             if own:
-                self._shifts[width] += sum(own) / (min(seen + 2, _MEMORY) + len(own))
+                self._shifts[width] = self._shift(width) + sum(own) / (min(seen + 2, _MEMORY) + len(own))
                 self._n_seen[width] = seen + len(own)
             else:
                 self._shifts[width] += 0.5 * everywhere / (_MEMORY + len(self._drafted))
         self._drafted.clear()
         self._prices = (-1, [])
 
+    def _shift(self, width: int) -> float:
+        """Of a width without a price of its own: that of the next one with a price, which is what it was tried at."""
+        return self._shifts[min(one for one in self._shifts if one >= width)]
+
     def _idle(self) -> None:
         self._since_drafted += 1
         if self._since_drafted % _IDLE_ROUNDS == 0:
-            self._shifts = {width: shift * _IDLE_KEPT for width, shift in self._shifts.items()}
+            self._shifts = {width: self._forgotten(width, shift) for width, shift in self._shifts.items()}
             self.excess.relax(_IDLE_KEPT)
             self._prices = (-1, [])
+
+    def _forgotten(self, width: int, shift: float) -> float:
+        """What stays of a shift. That an unmeasured width is cheaper than the next measured one is not a dear look."""
+        above = self._shifts[self._carrier(width)]
+        return min(0.0, shift - above) + _IDLE_KEPT * (above + max(0.0, shift - above))

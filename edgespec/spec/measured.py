@@ -17,15 +17,15 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
 
 import numpy as np
 
 from edgespec.events import RoundReport
 from edgespec.spec.acceptance import Acceptance
-from edgespec.spec.calls import Calls
+from edgespec.spec.accounts import Accounts
+from edgespec.spec.calls import NO_PLAN, Calls
 from edgespec.spec.cost import CostTable, DraftCosts
-from edgespec.spec.ledger import Account, Entry, Ledger
+from edgespec.spec.ledger import Entry, Ledger
 from edgespec.spec.livecosts import LiveCosts
 from edgespec.spec.policy import Decision, DrafterView, Explanation, Offer, Proposed, Reason, Selection
 from edgespec.spec.ports import Capabilities, Plan, SequenceId
@@ -33,6 +33,7 @@ from edgespec.spec.predict import best_size, break_even_table
 from edgespec.spec.prices import Prices, Pricing
 from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftMode
+from edgespec.spec.underway import Round, spent_of_grants
 from edgespec.spec.weighed import Weighed, ranked, shares, weigh
 
 # Drafting must promise this much more than plain decoding: below it the estimates' own errors decide, and of several
@@ -42,24 +43,7 @@ _MARGIN = 1.05
 # Of quiet rounds in a row only every fourth is looked at closely: plain decoding should not pay for being watched.
 _LOOK_EVERY = 4
 
-# Answers that are broken off leave their accounts behind, which must not pile up.
-_MOST_ACCOUNTS = 64
-
-NO_PLAN = Plan(max_nodes=0)
 _NO_NODES = np.empty(0, np.int32)
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What was decided for the pass under way. `weighed` is empty in a quiet round, where nobody had a guess."""
-
-    weighed: Seq[Weighed]
-    context: int
-    n_nodes: int
-    t1_seconds: float
-    bound_seconds: float
-    risk_seconds: float
-    probing: frozenset[str]
 
 
 class MeasuredPolicy:
@@ -88,9 +72,9 @@ class MeasuredPolicy:
         self._t1_seconds = self.costs.seconds(1, 0)
         self._around_seconds = 0.0
         self._n_quiet = 0
-        self._accounts: dict[SequenceId, Account] = {}
+        self._accounts = Accounts()
         self._plan = NO_PLAN
-        self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset())
+        self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset(), {})
 
     @property
     def t1_seconds(self) -> float:
@@ -105,6 +89,7 @@ class MeasuredPolicy:
         capabilities: Capabilities,
         n_sequences: int,
         offered: Seq[Proposed] = (),
+        n_behind: int = 0,
     ) -> Plan:
         # An exact request's draft is one branch.
         leaves = 1 if state.exact else max(1, min(self._max_leaves, capabilities.max_leaves))
@@ -117,7 +102,8 @@ class MeasuredPolicy:
         else:
             n_pending = len(state.pending) + n_sequences - 1
             pricing = self._prices.pricing(n_sequences, n_pending, len(state.tokens), state.width_class)
-            n_nodes = self.calls.size(drafter, state, n_nodes, pricing, offered)
+            room, account = Plan(n_nodes, leaves), self._accounts.of(state.id)
+            return self.calls.plan(drafter, state, room, pricing, offered, n_behind, account)
         if (self._plan.max_nodes, self._plan.max_leaves) != (n_nodes, leaves):
             self._plan = Plan(n_nodes, leaves)
         return self._plan
@@ -146,16 +132,18 @@ class MeasuredPolicy:
         room = self._prices.widest(width_class, capabilities.max_rows) - n_pending
         survivals = ranked(weighed)[: max(0, room)]
         spent = sum(one.seconds for offer in offers for one in offer.proposed)
-        own = sum(self._account(offer.state.id).headroom(pricing.t1_seconds) for offer in offers)
-        headroom = min(own, self.ledger.headroom(pricing.t1_seconds))
+        own = self._accounts.headroom((offer.state.id for offer in offers), pricing.t1_seconds)
+        lent = spent_of_grants(offers, self.calls.investments.lent)
+        invested = sum(lent.values())
+        headroom = min(own, self.ledger.headroom(pricing.t1_seconds)) + invested
         headroom += pricing.plain_seconds - spent - self._around_seconds
         longest = headroom / self.costs.excess.factor
-        n_nodes = self._choose(survivals, pricing, spent, longest, weighed)
-        reason = Reason.DRAFTED if n_nodes else self._why_plain(survivals, pricing, spent, longest)
+        n_nodes = self._choose(survivals, pricing, spent - invested, longest, weighed)
+        reason = Reason.DRAFTED if n_nodes else self._why_plain(survivals, pricing, spent - invested, longest)
         self._decide(reason, survivals[:n_nodes], pricing, spent, n_pending)
         bound = pricing.seconds[n_nodes] * self.costs.excess.factor if n_nodes else 0.0
         risk = bound + spent + self._around_seconds - pricing.plain_seconds if n_nodes else self.calls.risk_seconds
-        self._begin(weighed, context, n_nodes, pricing.t1_seconds, bound, risk)
+        self._begin(weighed, context, n_nodes, pricing.t1_seconds, bound, risk, lent if n_nodes else None)
         return [one.select(n) for one, n in zip(weighed, shares(weighed, n_nodes), strict=True)]
 
     def _select_nothing(self, offers: Seq[Offer]) -> list[Selection]:
@@ -171,9 +159,19 @@ class MeasuredPolicy:
         self._begin((), len(offers[0].state.tokens), 0, t1, 0.0, self.calls.risk_seconds)
         return [Selection(EMPTY, (_NO_NODES,) * len(offer.proposed)) for offer in offers]
 
-    def _begin(self, weighed: Seq[Weighed], context: int, n_nodes: int, t1: float, bound: float, risk: float) -> None:
+    def _begin(
+        self,
+        weighed: Seq[Weighed],
+        context: int,
+        n_nodes: int,
+        t1: float,
+        bound: float,
+        risk: float,
+        lent: Mapping[SequenceId, float] | None = None,
+    ) -> None:
         probing = frozenset(self.calls.probing)
-        self._round = Round(weighed, context, n_nodes, t1, bound, risk, probing)
+        lent = dict(self.calls.investments.lent) if lent is None else lent
+        self._round = Round(weighed, context, n_nodes, t1, bound, risk, probing, lent)
         self.calls.begin_round()
 
     def _choose(
@@ -185,7 +183,8 @@ class MeasuredPolicy:
         if any(one.tree.mode is DraftMode.SAMPLED for one in weighed):
             # Its drafter stopped causally; leaving out some nodes now would bias what is accepted.
             return len(survivals) if pricing.seconds[len(survivals)] <= longest else 0
-        return best_size(survivals, pricing.seconds, pricing.n_sequences, spent, longest, _MARGIN)
+        n_best = best_size(survivals, pricing.seconds, pricing.n_sequences, spent, longest, _MARGIN)
+        return pricing.or_trial(n_best, survivals, spent, longest)
 
     def _why_plain(self, survivals: Seq[float], pricing: Pricing, spent: float, longest: float) -> Reason:
         if self.costs.needs_plain:
@@ -210,9 +209,20 @@ class MeasuredPolicy:
     def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
         done, report = self._round, reports[0]
         n_emitted = sum(len(one.tokens) for one in reports)
-        entry = Entry(report.seconds, draft_seconds, n_emitted, done.t1_seconds, done.bound_seconds, done.risk_seconds)
+        entry = Entry(
+            report.seconds,
+            draft_seconds,
+            n_emitted,
+            done.t1_seconds,
+            done.bound_seconds,
+            done.risk_seconds,
+            done.invested_seconds,
+        )
         self._settle(entry)
         self._settle_accounts(offers, reports)
+        if done.n_nodes:
+            gained = n_emitted * done.t1_seconds - report.seconds + done.invested_seconds
+            self.calls.investments.settle([name for one in done.weighed for name in one.watches], gained)
         if done.weighed or done.probing or any(self.acceptance.follows(offer.state.id) for offer in offers):
             self._score(offers, reports)
         elif self._n_quiet % _LOOK_EVERY and not self.costs.needs_plain:
@@ -226,20 +236,15 @@ class MeasuredPolicy:
             width = self.costs.table.next_below(report.n_rows)
             self._t1_seconds = self.costs.seconds(width, done.context) / len(reports)
 
-    def _account(self, sequence: SequenceId) -> Account:
-        if sequence not in self._accounts:
-            self._accounts[sequence] = Account()
-            if len(self._accounts) > _MOST_ACCOUNTS:
-                del self._accounts[next(iter(self._accounts))]
-        return self._accounts[sequence]
-
     def _settle_accounts(self, offers: Seq[Offer], reports: Seq[RoundReport]) -> None:
         done, n = self._round, len(reports)
         for offer, report in zip(offers, reports, strict=True):
-            account = self._account(offer.state.id)
-            account.settle(report.seconds / n, len(report.tokens), done.t1_seconds, done.n_nodes > 0)
+            account = self._accounts.of(offer.state.id)
+            invested = done.lent.get(offer.state.id, 0.0)
+            account.settle(report.seconds / n, len(report.tokens), done.t1_seconds, done.n_nodes > 0, invested)
             if offer.state.finish is not None:
-                del self._accounts[offer.state.id]
+                self._accounts.close(offer.state.id)
+                self.calls.investments.end(offer.state.id)
 
     def _learn_costs(self, calls: Seq[Proposed], report: RoundReport, draft_seconds: float) -> None:
         done = self._round

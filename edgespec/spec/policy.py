@@ -23,12 +23,16 @@ from edgespec.spec.tree import DraftTree, best_first, merge
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """What one drafter answered, before anything is merged or cut; `seconds` is what the call took."""
+    """What one drafter answered, before anything is merged or cut; `seconds` is what the call took.
+
+    n_behind: tokens it had to read before it could answer.
+    """
 
     drafter: str
     plan: Plan
     tree: DraftTree
     seconds: float
+    n_behind: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +129,12 @@ class Policy(Protocol):
         capabilities: Capabilities,
         n_sequences: int,
         offered: Seq[Proposed] = (),
+        n_behind: int = 0,
     ) -> Plan:
         """What `drafter` may propose for `state`, with `n_sequences` sharing the pass.
 
         `offered` is what the drafters before it have proposed this round, so that an expensive one need not be called.
+        `n_behind`: tokens this drafter must read before it can propose.
         """
 
     def select(self, offers: Seq[Offer], capabilities: Capabilities) -> list[Selection]:
@@ -165,6 +171,7 @@ class FixedPolicy:
         capabilities: Capabilities,
         n_sequences: int,
         offered: Seq[Proposed] = (),
+        n_behind: int = 0,
     ) -> Plan:
         # An exact request's draft is one branch.
         max_leaves = 1 if state.exact else min(self.max_leaves, capabilities.max_leaves)

@@ -53,11 +53,14 @@ class Plan:
     """What one drafter may propose this round. A zero `max_nodes` means: do not draft.
 
     deadline_seconds: counted from the call of `propose`.
+    min_survival: the causal stop rule. A drafter that pays for each step stops where survival falls below it: neither
+    that node nor any after it is worth its row and its step. It is decided before the node's token is drawn.
     """
 
     max_nodes: int
     max_leaves: int = 1
     deadline_seconds: float = float("inf")
+    min_survival: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,9 @@ class Drafter(Protocol):
 
     def propose(self, sequence: SequenceId, plan: Plan) -> DraftTree:
         """A tree of at most `plan.max_nodes` nodes and `plan.max_leaves` leaves; it may be empty."""
+
+    def behind(self, sequence: SequenceId) -> int:
+        """Committed tokens it must read before its next proposal; 0 for one that reads nothing, or as it goes."""
 
     def anticipate(self, sequence: SequenceId, tree: DraftTree) -> None:
         """Called right before the target's pass: work on likely outcomes may start now."""

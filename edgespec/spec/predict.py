@@ -55,6 +55,26 @@ def best_size(
     return best
 
 
+def least_useful(survivals: Seq[float], seconds: Seq[float], step_seconds: float, n_sequences: int = 1) -> float:
+    """The survival below which no further node is worth its row and its step, whatever follows it.
+
+    With lambda the best goodput to be had of chains with these survivals, seconds[n] the round over n nodes without
+    their steps, a node after k others may be followed by any up to m in all; none of them survives more often than it
+    does. So going on is worth at most (m - k) S tokens and costs seconds[m] - seconds[k] + (m - k) d, which does not
+    raise a goodput of lambda if S < lambda * ((seconds[m] - seconds[k]) / (m - k) + d) for every m (Dinkelbach). The
+    least of these over all k < m is taken: it never stops a draft that could pay.
+    """
+    n_nodes = min(len(survivals), len(seconds) - 1)
+    rates = [n_sequences / seconds[0]]
+    tokens = float(n_sequences)
+    for n in range(1, n_nodes + 1):
+        tokens += survivals[n - 1]
+        rates.append(tokens / (seconds[n] + n * step_seconds))
+    possible = [n for n in range(n_nodes + 1) if seconds[n] < math.inf]
+    growth = [(seconds[m] - seconds[k]) / (m - k) for k in possible for m in possible if k < m]
+    return min(1.0, max(rates) * (max(0.0, min(growth)) + step_seconds)) if growth else 0.0
+
+
 def break_even(cost_ratio: float, n_drafted: int) -> float:
     """The acceptance at which a chain of N tokens just pays, when its round takes `cost_ratio` plain passes.
 
@@ -153,21 +173,3 @@ def forecast(
 def serial_seconds(n_drafted: int, seconds_per_draft: float, verify_seconds: float, handover: float = 0.0) -> float:
     """One round when drafting and verifying take turns; `handover` is what passing tokens across costs."""
     return n_drafted * seconds_per_draft + verify_seconds + handover
-
-
-def overlapped_seconds(
-    n_drafted: int,
-    seconds_per_draft: float,
-    verify_seconds: float,
-    hit_rate: float,
-    slowdown: float = 0.0,
-    handover: float = 0.0,
-) -> float:
-    """One round when the next draft is made on a second device while the target verifies.
-
-    `slowdown`: the share by which the target slows while the drafter runs. With `hit_rate` the draft fits the outcome:
-    what of it outlasts the pass is waited for; otherwise it is made anew.
-    """
-    drafting = n_drafted * seconds_per_draft
-    verifying = verify_seconds * (1.0 + slowdown)
-    return verifying + handover + hit_rate * max(0.0, drafting - verifying) + (1.0 - hit_rate) * drafting

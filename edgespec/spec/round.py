@@ -83,10 +83,11 @@ class Loop:
     def _offer(self, one: Drafting, n_sequences: int) -> Offer:
         proposed: list[Proposed] = []
         for drafter in one.drafters:
-            plan = self.policy.plan(one.state, drafter.name, self.target.capabilities, n_sequences, proposed)
+            n_behind = drafter.behind(one.state.id)
+            plan = self.policy.plan(one.state, drafter.name, self.target.capabilities, n_sequences, proposed, n_behind)
             started = self.clock()
             tree = drafter.propose(one.state.id, plan)
-            proposed.append(Proposed(drafter.name, plan, tree, self.clock() - started))
+            proposed.append(Proposed(drafter.name, plan, tree, self.clock() - started, n_behind))
         return Offer(one.state, tuple(proposed))
 
     def _width(self, batch: Seq[Drafting], proposals: Seq[Proposal]) -> tuple[int, int]:

@@ -5,18 +5,25 @@ Parents come before children; parent -1 is the root. Survival never grows from p
 
 from __future__ import annotations
 
+from collections.abc import Collection
 
-def take(parents: list[int], survival: list[float], max_nodes: int, max_leaves: int) -> set[int]:
-    """The likeliest nodes, greedily, the earlier among equals: none without its parent, no more leaves than allowed."""
+
+def take(
+    parents: list[int], survival: list[float], max_nodes: int, max_leaves: int, wanted: Collection[int] = ()
+) -> set[int]:
+    """The likeliest nodes, greedily, the earlier among equals: none without its parent, no more leaves than allowed.
+
+    `wanted` are taken before all others; they must hold their own parents and keep to both limits.
+    """
     # A stable sort keeps parents before their equally likely children.
-    taken: set[int] = set()
-    inner: set[int] = set()
-    n_leaves = 0
+    taken = set(wanted)
+    inner = {parents[node] for node in taken}
+    n_leaves = len(taken - inner)
     for node in sorted(range(len(parents)), key=survival.__getitem__, reverse=True):
         parent = parents[node]
         if len(taken) >= max_nodes:
             break
-        if parent >= 0 and parent not in taken:
+        if node in taken or (parent >= 0 and parent not in taken):
             continue
         # The first child takes over its parent's leaf; at the root, and for every later child, a leaf is added.
         added = 0 if parent >= 0 and parent not in inner else 1

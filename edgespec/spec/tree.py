@@ -7,7 +7,7 @@ A node map is int32[n]: for each old node its index in the new tree, or -1 where
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from operator import ge
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.spec.drawn import Laws, check_laws
+from edgespec.spec.pins import check_pins, fit, kept, none_pinned, pins
 from edgespec.spec.taking import principal, take
 
 IntArray = npt.NDArray[np.int32]
@@ -45,6 +46,8 @@ class DraftTree:
     laws: of a SAMPLED tree n + 1 entries, laws[parent + 1] the law that the children of `parent` were drawn from, None
     for a leaf; else empty. Without them no verifier that divides by q can treat a SAMPLED tree. A tree with laws is
     kept or dropped as a whole: a node cut for its token's sake would bias such a verifier.
+    pinned: bool[n], the nodes that their drafter wants for the sake of their rows, and only all together; bool[0] where
+    there are none. What a pinned node hangs from is pinned too.
     """
 
     tokens: IntArray
@@ -53,6 +56,7 @@ class DraftTree:
     sources: npt.NDArray[np.uint8]
     mode: DraftMode = DraftMode.POINT
     laws: Laws = ()
+    pinned: BoolArray = field(default_factory=none_pinned)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -64,14 +68,16 @@ def tree_of(
     survival: Seq[float],
     sources: Seq[int] | None = None,
     mode: DraftMode = DraftMode.POINT,
+    pinned: Seq[bool] = (),
 ) -> DraftTree:
-    """A tree from plain lists; without `sources` every node has source 0."""
+    """A tree from plain lists; without `sources` every node has source 0, without `pinned` none is."""
     return DraftTree(
         np.array(tokens, dtype=np.int32),
         np.array(parents, dtype=np.int32),
         np.array(survival, dtype=np.float32),
         np.zeros(len(tokens), np.uint8) if sources is None else np.array(sources, dtype=np.uint8),
         mode,
+        pinned=pins(list(pinned)),
     )
 
 
@@ -127,6 +133,7 @@ def check_tree(tree: DraftTree, n_vocab: int) -> None:
         raise ValueError("only a tree drawn from laws has them")
     if tree.laws:
         check_laws(tree.laws, tokens, parents)
+    check_pins(tree.pinned, parents)
 
 
 def is_chain(tree: DraftTree) -> bool:
@@ -149,6 +156,11 @@ def leaves(tree: DraftTree) -> IntArray:
     return np.array([node for node in range(len(tree)) if node not in inner], dtype=np.int32)
 
 
+def n_pinned(tree: DraftTree) -> int:
+    """Nodes that are wanted for their rows."""
+    return int(np.count_nonzero(tree.pinned)) if len(tree.pinned) else 0
+
+
 def n_leaves(tree: DraftTree) -> int:
     """Nodes without children."""
     inner = set(tree.parents.tolist())
@@ -169,10 +181,12 @@ def child_table(tree: DraftTree) -> dict[tuple[int, int], int]:
 def prune(tree: DraftTree, keep_mask: BoolArray) -> tuple[DraftTree, IntArray]:
     """Keep the nodes of bool[n] `keep_mask` whose ancestors are all kept too; returns (tree, node map).
 
-    A tree with laws is kept only if every node is, else dropped as a whole.
+    A tree with laws is kept only if every node is, else dropped as a whole; so are the pinned nodes of a tree.
     """
     if tree.laws:
         return _whole(tree, bool(keep_mask.all()))
+    if len(tree.pinned) and not keep_mask[tree.pinned].all():
+        keep_mask = keep_mask & ~tree.pinned
     order: list[int] = []
     kept: set[int] = {-1}
     for node, (parent, keep) in enumerate(zip(tree.parents.tolist(), keep_mask.tolist(), strict=True)):
@@ -188,17 +202,23 @@ def best_first(tree: DraftTree, max_nodes: int, max_leaves: int) -> tuple[DraftT
     Nodes are taken greedily by survival, the earlier one among equals; one that would open a branch too many is left
     out with everything below it. The result lists its principal branch first (from the root always the likeliest child,
     the earlier among equals), contiguous, then the other nodes in their old order. A tree with laws comes back as it
-    was drawn if it fits, else it is dropped as a whole.
+    was drawn if it fits, else it is dropped as a whole. Pinned nodes are taken before all others if they fit, and
+    left out with everything below them if they do not.
     """
     if tree.laws:
         return _whole(tree, len(tree) <= max_nodes and n_leaves(tree) <= max_leaves)
+    if len(tree.pinned) and not fit(tree.pinned, tree.parents, max_nodes, max_leaves):
+        rest, rest_map = unpinned(tree)
+        best, node_map = best_first(rest, max_nodes, max_leaves)
+        return best, through(rest_map, node_map)
     if is_chain(tree) and max_leaves > 0:
         return _head(tree, max_nodes)
     parents, survival = tree.parents.tolist(), tree.survival.tolist()
     if len(tree) <= max_nodes and n_leaves(tree) <= max_leaves:
         taken = set(range(len(tree)))
     else:
-        taken = take(parents, survival, max_nodes, max_leaves)
+        wanted = np.flatnonzero(tree.pinned).tolist() if len(tree.pinned) else ()
+        taken = take(parents, survival, max_nodes, max_leaves, wanted)
     main = principal(parents, survival, taken)
     order = main + sorted(taken.difference(main))
     if order == list(range(len(tree))):
@@ -206,12 +226,25 @@ def best_first(tree: DraftTree, max_nodes: int, max_leaves: int) -> tuple[DraftT
     return _select(tree, order)
 
 
+def unpinned(tree: DraftTree) -> tuple[DraftTree, IntArray]:
+    """The tree without its pinned nodes and all that hangs from them; returns (tree, node map)."""
+    if not len(tree.pinned):
+        return tree, _identity(len(tree))
+    return prune(tree, ~tree.pinned)
+
+
+def through(nodes: IntArray, node_map: IntArray) -> IntArray:
+    """Node numbers taken through one more map; -1 stays -1."""
+    final = [*node_map.tolist(), -1]
+    return np.array([final[node] for node in nodes.tolist()], np.int32)
+
+
 def merge(trees: Seq[DraftTree]) -> tuple[DraftTree, list[IntArray]]:
     """Lay the trees of several drafters over each other; returns (tree, one node map per input tree).
 
     Same parent and same token is the same node: the first drafter to guess it owns it, its survival is the largest
-    one. `sources` becomes the drafter's place in `trees`. Raises ValueError if a SAMPLED tree meets another one, since
-    no verifier could then tell which law its children were drawn from.
+    one, and it is pinned if anybody pins it. `sources` becomes the drafter's place in `trees`. Raises ValueError if a
+    SAMPLED tree meets another one, since no verifier could then tell which law its children were drawn from.
     """
     filled = [place for place, tree in enumerate(trees) if len(tree)]
     # Twins of a tree with laws are two draws, and a verifier tries both.
@@ -248,6 +281,7 @@ def _select(tree: DraftTree, order: list[int]) -> tuple[DraftTree, IntArray]:
         tree.survival[index],
         tree.sources[index],
         tree.mode,
+        pinned=kept(tree.pinned, index),
     )
     return selected, np.array(node_map[:-1], dtype=np.int32)
 
@@ -257,7 +291,10 @@ def _head(tree: DraftTree, n: int) -> tuple[DraftTree, IntArray]:
     if n >= len(tree):
         return tree, _identity(len(tree))
     n = max(n, 0)
-    head = DraftTree(tree.tokens[:n], tree.parents[:n], tree.survival[:n], tree.sources[:n], tree.mode)
+    head = DraftTree(
+        tree.tokens[:n], tree.parents[:n], tree.survival[:n], tree.sources[:n], tree.mode,
+        pinned=kept(tree.pinned, slice(n)),
+    )  # fmt: skip
     return head, np.array([node if node < n else -1 for node in range(len(tree))], dtype=np.int32)
 
 
@@ -281,6 +318,7 @@ def _overlay(trees: Seq[DraftTree], mode: DraftMode) -> tuple[DraftTree, list[In
     survival: list[float] = []
     sources: list[int] = []
     maps: list[IntArray] = []
+    wanted: set[int] = set()
     for source, tree in enumerate(trees):
         nodes: list[int] = []
         for parent, token, chance in zip(
@@ -295,4 +333,8 @@ def _overlay(trees: Seq[DraftTree], mode: DraftMode) -> tuple[DraftTree, list[In
                 survival[node] = chance
             nodes.append(node)
         maps.append(np.array(nodes, dtype=np.int32))
-    return tree_of([token for _, token in table], [parent for parent, _ in table], survival, sources, mode), maps
+        if len(tree.pinned):
+            wanted.update(maps[-1][tree.pinned].tolist())
+    pinned = [node in wanted for node in range(len(survival))] if wanted else ()
+    tokens, parents = [token for _, token in table], [parent for parent, _ in table]
+    return tree_of(tokens, parents, survival, sources, mode, pinned), maps

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 
-from edgespec.backend.settings import FlashAttention, LlamaSettings
+from edgespec.backend.settings import FlashAttention, LlamaSettings, loading_of
 from edgespec.spec.cost import CostTable
 from edgespec.spec.predict import best_size, goodput
 from edgespec.tune.tuning import Choice, Tuned
@@ -79,12 +79,12 @@ def drafted_rate(steps: Seq[float], acceptance: float = PRIOR_ACCEPTANCE) -> flo
 def choose(tables: Mapping[LlamaSettings, CostTable], contexts: Seq[int]) -> list[LlamaSettings]:
     """The best settings for each context, () if no table covers them all.
 
-    What needs the model loaded anew (extra buffers, layers on the GPU) is one choice for all contexts.
+    What needs the model loaded anew (extra buffers, layers on the GPU, which GPU) is one choice for all contexts.
     """
     complete = {one: table for one, table in tables.items() if len(table.contexts) == len(contexts)}
-    groups: dict[tuple[bool, int], list[LlamaSettings]] = {}
+    groups: dict[tuple[bool, int, int], list[LlamaSettings]] = {}
     for settings in complete:
-        groups.setdefault((settings.extra_buffers, settings.n_gpu_layers), []).append(settings)
+        groups.setdefault(loading_of(settings), []).append(settings)
     if not groups:
         return []
     slowness = {key: _slowness(complete, group) for key, group in groups.items()}

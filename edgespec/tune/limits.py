@@ -1,4 +1,7 @@
-"""How long tuning may go on: a deadline, and a caller who can stop it at any moment. Reads a clock; knows no model."""
+"""How long tuning may go on: a deadline, which may be put off, and a caller who can stop it at any moment.
+
+Reads a clock; knows no model.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ class Limits:
         self._cap = cap_seconds
         self._began = clock()
         self._should_stop = should_stop
+        self._granted = 0.0
 
     @property
     def cap_seconds(self) -> float:
@@ -34,7 +38,12 @@ class Limits:
 
     def left(self, share: float = 1.0) -> float:
         """Seconds until this share of the cap is spent; negative afterwards."""
-        return self._cap * share - self.now()
+        return self._cap * share + self._granted - self.now()
+
+    def grant(self, seconds: float) -> None:
+        """From now on so many seconds are left, however many of the cap: for what does not count towards it."""
+        self._granted = 0.0
+        self._granted = seconds - self.left()
 
     def check_stop(self) -> None:
         if self._should_stop():

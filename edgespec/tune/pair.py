@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,6 +33,8 @@ VERSION = 1
 
 # Steps timed per context; a median of fewer moves with every hiccup.
 _STEPS = 9
+# Rows of one run that are timed, for a draft that is drafted for in turn.
+_WIDTHS = (1, 2, 4, 8)
 # Turns of target passes alone and beside the draft, and passes in each.
 _TURNS = 3
 _PASSES = 4
@@ -48,12 +50,13 @@ class SteppableTarget(Target, Protocol):
 @dataclass(frozen=True, slots=True)
 class StepTimes:
     """A draft on so many threads. step_seconds: of a run of one row, by tokens of text, as (context, seconds).
-    read_seconds: per token of a text that is only read.
+    read_seconds: per token of a text that is only read. row_seconds: of a run of so many rows, at the shortest text.
     """
 
     n_threads: int
     step_seconds: tuple[tuple[int, float], ...]
     read_seconds: float
+    row_seconds: tuple[tuple[int, float], ...] = ()
 
     def step(self, context: int) -> float:
         """Seconds of one row at so many tokens of text: on a line through the measured ones, never below the least."""
@@ -100,10 +103,16 @@ class PairTimes:
 
 
 def _step_times(raw: dict[str, object]) -> StepTimes:
-    steps, threads, reading = raw["step_seconds"], raw["n_threads"], raw["read_seconds"]
+    steps, threads, reading, rows = raw["step_seconds"], raw["n_threads"], raw["read_seconds"], raw["row_seconds"]
     if not isinstance(steps, list) or not steps or not isinstance(threads, int) or not isinstance(reading, float | int):
         raise ValueError("a draft's times are incomplete")
-    return StepTimes(threads, tuple((int(at), float(seconds)) for at, seconds in steps), float(reading))
+    if not isinstance(rows, list):
+        raise ValueError("a draft's times are incomplete")
+    return StepTimes(threads, _pairs(steps), float(reading), _pairs(rows))
+
+
+def _pairs(raw: list[Any]) -> tuple[tuple[int, float], ...]:
+    return tuple((int(at), float(seconds)) for at, seconds in raw)
 
 
 def pair_records() -> Records:
@@ -164,13 +173,15 @@ def time_steps(step: StepModel, n_threads: int, clock: Clock, contexts: Seq[int]
             step.read(chunk, n_read)
             reading.append((clock() - began) / len(chunk))
             n_read += len(chunk)
-        timed.append((context, median(_row_seconds(step, context, clock) for _ in range(_STEPS))))
-    return StepTimes(n_threads, tuple(timed), median(reading))
+        timed.append((context, median(_run_seconds(step, context, clock) for _ in range(_STEPS))))
+    widths = [n for n in _WIDTHS if n <= limits.max_rows]
+    rows = [(n, median(_run_seconds(step, fitting[0], clock, n) for _ in range(_STEPS // 2))) for n in widths]
+    return StepTimes(n_threads, tuple(timed), median(reading), tuple(rows))
 
 
-def _row_seconds(step: StepModel, context: int, clock: Clock) -> float:
+def _run_seconds(step: StepModel, context: int, clock: Clock, n_rows: int = 1) -> float:
     began = clock()
-    step.run(np.ones(1, np.int32), context)
+    step.run(np.ones(n_rows, np.int32), context)
     return clock() - began
 
 
@@ -209,16 +220,16 @@ def _beside(bench: Bench, step: StepModel, thread: ThreadPoolExecutor, clock: Cl
 
 
 def _steps(step: StepModel, position: int, clock: Clock) -> list[float]:
-    return [_row_seconds(step, position, clock) for _ in range(_PASSES)]
+    return [_run_seconds(step, position, clock) for _ in range(_PASSES)]
 
 
 def _steps_until(
     step: StepModel, position: int, clock: Clock, stop: threading.Event, begun: threading.Event
 ) -> list[float]:
     try:
-        seconds = [_row_seconds(step, position, clock)]
+        seconds = [_run_seconds(step, position, clock)]
     finally:
         begun.set()  # also when it failed: the other thread waits for this
     while not stop.is_set():
-        seconds.append(_row_seconds(step, position, clock))
+        seconds.append(_run_seconds(step, position, clock))
     return seconds

@@ -159,7 +159,11 @@ class Passes:
         return report
 
     def _note_hung(self, line: LlamaSettings, order: Order, how: str) -> None:
-        """Other numbers of threads may do, so a pass that hangs ends its line; all else, and too many, the opening."""
+        """Other numbers of threads may do, so a pass that hangs ends its line; all else, and too many, the opening. The
+        width probe is no pass that answers need, so that says nothing of either.
+        """
+        if order.task is Task.CLASSES:
+            return
         opening = opening_of(line)
         if order.task is Task.PASS:
             self.hung[line] = how

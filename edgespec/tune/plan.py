@@ -21,6 +21,8 @@ LONG_SECONDS = 0.25
 SWEEPS = 5
 # Parts of the time cap at whose end a stage must be over, so that the later ones get their share.
 COARSE_SHARE, LONG_SHARE, SHORT_SHARE, ALONE_SHARE, READING_SHARE = 0.5, 0.68, 0.85, 0.91, 0.95
+# How much is done when only the width probe is left, which does not count towards the cap.
+PROBING_SHARE = 0.97
 # Reading the contexts may take this part of the cap; about so many openings read the long one.
 READ_SHARE, N_READERS = 0.3, 3
 # (short, long): the first that the model's speed and its cache allow.

@@ -21,9 +21,9 @@ SLOWER, LATE = "clearly slower", "out of time"
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """What is measured of the chosen settings alone. prefill_chunk None: not measured."""
+    """What is measured of the chosen settings alone. prefill_chunks: the usual one where it was not measured."""
 
-    prefill_chunk: int | None = None
+    prefill_chunks: Mapping[LlamaSettings, int] = field(default_factory=dict)
     width_class: tuple[int, ...] = ()
 
 
@@ -93,7 +93,7 @@ def _tuned(sheet: Sheet, one: LlamaSettings, extras: Extras) -> Tuned:
     alone = sheet.table(replace(one, n_threads=1, n_threads_batch=0), _possible(sheet, plan.COARSE))
     if one.batch_threads == one.n_threads == 1:
         alone = table
-    settings = replace(one, prefill_chunk=extras.prefill_chunk or LlamaSettings().prefill_chunk)
+    settings = replace(one, prefill_chunk=extras.prefill_chunks.get(one, LlamaSettings().prefill_chunk))
     return Tuned(settings, table, alone or _guessed_alone(table, max(one.n_threads, one.batch_threads)))
 
 

@@ -143,7 +143,9 @@ class Search:
             if visit.share in over:
                 continue
             done = plan.COARSE_SHARE + (plan.SHORT_SHARE - plan.COARSE_SHARE) * number / len(visits)
-            self._tell(1.0 if visit.share == 1.0 else done, f"full curve at {visit.context} tokens of context")
+            self._tell(
+                plan.READING_SHARE if visit.share == 1.0 else done, f"full curve at {visit.context} tokens of context"
+            )
             if not self.passes.guarded(opening_of(visit.one), partial(self._sweep, visit)):
                 over.add(visit.share)
             self._checkpoint()
@@ -210,13 +212,16 @@ class Search:
             seconds += self.passes.ask(opening, Order(Task.READ, n_tokens, n_threads, chunk)).seconds
         return seconds + self.passes.ask(opening, Order(Task.PASS, 1, n_threads)).seconds  # a GPU is done only now
 
-    def classes(self, one: LlamaSettings, budget_seconds: float) -> tuple[tuple[int, ...], ...]:
-        """Classes of bitwise-equal widths; () when they could not be compared in full."""
+    def classes(self, one: LlamaSettings, budget_seconds: float, most_seconds: float) -> tuple[tuple[int, ...], ...]:
+        """Classes of bitwise-equal widths; () when they could not be compared in full. Does not count towards the cap,
+        but takes no longer than `most_seconds` and twice what loading has taken.
+        """
         found: list[Report] = []
         order = Order(Task.CLASSES, n_threads=one.n_threads, n_batch=one.batch_threads, seconds=budget_seconds)
-        self._tell(plan.READING_SHARE, "widths whose passes agree bit for bit")
+        self._tell(plan.PROBING_SHARE, f"widths whose passes agree bit for bit, {most_seconds:.0f} s at most")
+        self._limits.grant(most_seconds + 2.0 * self.passes.children.slowest_open)
         opening = opening_of(one)
-        self.passes.guarded(opening, lambda: found.append(self.passes.ask(opening, order, 10.0 * budget_seconds)))
+        self.passes.guarded(opening, lambda: found.append(self.passes.ask(opening, order, most_seconds)))
         return found[0].classes if found else ()
 
     def _tell(self, done: float, doing: str) -> None:

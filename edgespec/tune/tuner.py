@@ -20,7 +20,7 @@ from edgespec.library.memory import CacheShape, check_memory, estimate
 from edgespec.records import Records
 from edgespec.tune import grid, plan, store
 from edgespec.tune.children import Children, Command, child_command
-from edgespec.tune.decide import best_chunk, cheapest_class, refined
+from edgespec.tune.decide import Classes, best_chunk, cheapest_class, refined
 from edgespec.tune.limits import Clock, Limits, Stopped
 from edgespec.tune.passes import Passes
 from edgespec.tune.result import Extras, Fates, choose_on, tuning_of
@@ -34,8 +34,11 @@ DEFAULT_CAP_SECONDS = 60.0
 USUAL_N_CTX = 4096
 # More children than this are never asked in turns, however much memory there is.
 MOST_CHILDREN = 4
-# What the width probe may spend, and what must be left of the cap for it to begin.
-CLASSES_SECONDS, CLASSES_LEAST = 30.0, 1.0
+# The width probe begins if it is expected to take no longer than this for a setting, and is ended after the second
+# number of seconds, loading the model excepted. It comes after the search and does not count towards its cap: a probe
+# cut short would overlook differences, and with the usual cap none would ever be made.
+CLASSES_SECONDS = 30.0
+CLASSES_MOST = 2.0 * CLASSES_SECONDS
 # The notice that what was measured is not kept, and not worth using.
 UNDER_LOAD = "tuned-under-load"
 
@@ -78,10 +81,11 @@ def tune(
 ) -> Tuning | None:
     """Measure the model's settings, and keep the result unless other programs disturbed it, which `notify` is told.
 
-    library: of `native.library_fingerprint`. None when `should_stop` said so, which is obeyed within a fraction of a
-    second, or nothing could be measured; what was finished is kept, and the next call goes on there. Raises
-    NotEnoughMemory, EngineFailure where no process can be started, the errors of a damaged model file, and what the
-    callbacks raise.
+    library: of `native.library_fingerprint`. cap_seconds: of the search; finding out which widths agree bit for bit
+    comes after it and may take CLASSES_MOST seconds for each setting that is chosen, one or two. None when
+    `should_stop` said so, which is obeyed within a fraction of a second, or nothing could be measured; what was
+    finished is kept, and the next call goes on there. Raises NotEnoughMemory, EngineFailure where no process can be
+    started, the errors of a damaged model file, and what the callbacks raise.
     """
     place = Place(path, library, forced, store.tuning_records())
     return tune_by(real_means(path), place, on_progress, should_stop, cap_seconds, notify)
@@ -89,13 +93,22 @@ def tune(
 
 def real_means(path: Path) -> Means:
     """This machine. Raises NotEnoughMemory when there is no room for one child, and the header's errors."""
-    from edgespec.backend.llama import native
+    from edgespec.backend.llama import devices, native
 
     header = read_header(path)
     available = machine.available_memory_bytes()
     n_ctx = min(USUAL_N_CTX, header.context_length or USUAL_N_CTX)
     check_memory(header, n_ctx, _shape(), available)
-    site = grid.Site(machine.usable_cores(), cores.n_usable(), os.cpu_count() or 1, native.supports_gpu(), n_ctx)
+    site = grid.Site(
+        machine.usable_cores(),
+        cores.n_usable(),
+        os.cpu_count() or 1,
+        native.supports_gpu(),
+        n_ctx,
+        devices.gpu_free_bytes(),
+        header.block_count,
+        estimate(header, _shape()).total_bytes(n_ctx),
+    )
     most = _children_that_fit(header, n_ctx, available)
     return Means(site, child_command(path), most, time.monotonic, lambda pids: cores.CoreReader(pids).use)
 
@@ -166,8 +179,9 @@ class _Run:
         different = list(dict.fromkeys(chosen))
         for one in different:
             search.alone(one)
-        extras = Extras(self._chunk(chosen[-1]), self._exact(different))
+        chunks = {one: chunk for one in different if (chunk := self._chunk(one)) is not None}
         search.fill(different)
+        extras = Extras(chunks, self._exact(different))
         fates = Fates(self._passes.fates, frozenset(search.slower), self._passes.hung)
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         self._on_progress(Progress(1.0, "done"))
@@ -178,16 +192,20 @@ class _Run:
         return best_chunk(seconds) if len(seconds) == len(grid.CHUNKS) else None
 
     def _exact(self, chosen: list[LlamaSettings]) -> tuple[int, ...]:
-        """The width class that serves every choice; () if one of them could not be probed in full."""
-        probed = []
-        for number, one in enumerate(chosen):
-            budget = min(CLASSES_SECONDS, 0.7 * self._limits.left() / (len(chosen) - number))
-            probed.append(self._search.classes(one, budget) if budget > CLASSES_LEAST else ())
+        """The width class that serves every choice. () if one of them could not be probed in full, if the cap cut a
+        curve so short that it says nothing of what a class costs, or if nothing of the run will be kept.
+        """
+        tables = [table for one in chosen if (table := self._sheet.table(one, plan.FULL)) is not None]
+        told = [width for width in plan.COARSE if width <= self._sheet.widest]
+        if not self._watch.is_quiet or any(not set(told) <= set(table.widths) for table in tables):
+            return ()
+        probed: list[Classes] = []
+        for one in chosen:
+            if () not in probed:
+                probed.append(self._search.classes(one, CLASSES_SECONDS, CLASSES_MOST))
         if () in probed:
             return ()
-        tables = [self._sheet.table(one, plan.FULL) for one in chosen]
-        curves = [table.steps(table.contexts[0]) for table in tables if table is not None]
-        return cheapest_class(refined(probed), curves)
+        return cheapest_class(refined(probed), [table.steps(table.contexts[0]) for table in tables])
 
     def first_fate(self) -> str:
         return next(iter((*self._passes.fates.values(), *self._passes.hung.values())), "give it more time")

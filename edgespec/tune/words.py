@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from edgespec.backend.settings import KvType, LlamaSettings
+from edgespec.backend.settings import SPLIT, KvType, LlamaSettings
 from edgespec.tune.store import Forced
 
 
 def in_words(settings: LlamaSettings) -> str:
     """What tuning chooses among, in a few words; the length of chunks is left out."""
-    parts = [_device(settings.n_gpu_layers), f"flash attention {settings.flash_attention.value}", _threads(settings)]
+    parts = [_device(settings), f"flash attention {settings.flash_attention.value}", _threads(settings)]
     if not settings.extra_buffers:
         parts.append("no extra buffers")
     if settings.kv_type is not KvType.F16:
@@ -31,10 +31,11 @@ def users(forced: Forced) -> str:
     return "Later starts that force neither --threads nor --gpu-layers use it."
 
 
-def _device(n_gpu_layers: int) -> str:
-    if n_gpu_layers == 0:
+def _device(settings: LlamaSettings) -> str:
+    if settings.n_gpu_layers == 0:
         return ""
-    return "GPU" if n_gpu_layers < 0 else f"{n_gpu_layers} layers on the GPU"
+    name = "GPU" if settings.main_gpu == SPLIT else f"GPU {settings.main_gpu}"
+    return name if settings.n_gpu_layers < 0 else f"{settings.n_gpu_layers} layers on the {name}"
 
 
 def _threads(settings: LlamaSettings) -> str:

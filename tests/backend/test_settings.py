@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from edgespec.backend.settings import FlashAttention, KvType, LlamaSettings, retreats
+from edgespec.backend.settings import SPLIT, FlashAttention, KvType, LlamaSettings, loaded_alike, retreats
 from edgespec.errors import BadInput
 
 PLAIN = LlamaSettings()
@@ -39,6 +40,7 @@ def test_other_settings_have_another_text() -> None:
         replace(PLAIN, max_rows=8),
         replace(PLAIN, max_leaves=2),
         replace(PLAIN, max_sequences=2),
+        replace(PLAIN, main_gpu=0),
     ]
     assert len({settings.to_json() for settings in [PLAIN, *changed]}) == len(changed) + 1
 
@@ -59,6 +61,8 @@ def test_a_quantised_cache_needs_flash_attention(kv_type: KvType) -> None:
         ("n_threads", 0),
         ("n_threads", 513),
         ("n_gpu_layers", -2),
+        ("main_gpu", -2),
+        ("main_gpu", 16),
         ("prefill_chunk", 0),
         ("max_rows", 0),
         ("max_leaves", 0),
@@ -113,6 +117,23 @@ def test_without_the_gpu_flash_attention_is_chosen_again() -> None:
     assert chosen.on_cpu().flash_attention is FlashAttention.ON
     quantised = replace(PLAIN.on_gpu(), kv_type=KvType.Q8_0)
     assert quantised.on_cpu().flash_attention is FlashAttention.AUTO
+
+
+def test_a_retreat_to_the_cpu_forgets_which_gpu_it_was() -> None:
+    assert replace(PLAIN.on_gpu(), main_gpu=3).on_cpu() == PLAIN
+
+
+def test_what_needs_the_model_loaded_anew() -> None:
+    assert loaded_alike(PLAIN, replace(PLAIN, n_ctx=64, n_threads=2, flash_attention=FlashAttention.ON))
+    for other in (replace(PLAIN, extra_buffers=False), replace(PLAIN, n_gpu_layers=3), replace(PLAIN, main_gpu=1)):
+        assert not loaded_alike(PLAIN, other)
+
+
+def test_settings_that_were_kept_before_there_was_a_choice_of_gpus_have_the_librarys() -> None:
+    kept = json.loads(PLAIN.on_gpu().to_json())
+    del kept["main_gpu"]
+    assert LlamaSettings.from_json(json.dumps(kept)) == PLAIN.on_gpu()
+    assert PLAIN.on_gpu().main_gpu == SPLIT
 
 
 def test_bytes_of_a_cached_value() -> None:

@@ -14,6 +14,7 @@ from edgespec.backend.settings import LlamaSettings
 from edgespec.backend.toy import ToyModel, ToyTarget
 from edgespec.backend.widths import (
     BUDGET_SECONDS,
+    LIMIT_FACTOR,
     N_TEXT,
     PROBE_SEQUENCE,
     SCOPES,
@@ -23,7 +24,9 @@ from edgespec.backend.widths import (
     Speed,
     agreeing_threads,
     best_class,
+    compare_threads,
     find_classes,
+    probe_classes,
 )
 from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Rows, VerifyRequest
 from tests.backend.conftest import SETTINGS, OpenTarget, Toys
@@ -275,6 +278,64 @@ def test_a_slower_model_is_probed_less(
     assert border <= target.longest < max(border, 32) + 48
     first_passes = 32 * read_seconds + 3 * pass_seconds + 18 * row_seconds
     assert target.now <= first_passes + 1.01 * BUDGET_SECONDS
+
+
+def test_a_machine_that_gets_busy_in_the_middle_ends_the_probe() -> None:
+    """Each pass takes a second from the moment on at which it was thought to take a thousandth."""
+    target = TimedTarget((ALL,), read_seconds=1e-4, pass_seconds=1e-3)
+    limit = LIMIT_FACTOR * BUDGET_SECONDS
+
+    def clock() -> float:
+        if target.now > 0.01:
+            target.pass_seconds = 1.0
+        return target.now
+
+    found = probe_classes(target, TEXT, clock)
+    assert found.classes == ((1,),)
+    assert found.is_cut
+    assert limit < target.now <= limit + 1.1
+    assert target.length(PROBE_SEQUENCE) == 0
+
+
+@pytest.mark.parametrize(("pass_seconds", "is_cut"), [(0.001, False), (0.1, True), (5.0, True)])
+def test_a_probe_says_whether_time_was_short(pass_seconds: float, is_cut: bool) -> None:
+    target = TimedTarget((ALL,), pass_seconds=pass_seconds)
+    assert probe_classes(target, TEXT, target.clock).is_cut == is_cut
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        replace(LIMITS, can_rollback=False),
+        replace(LIMITS, n_ctx=300),
+        replace(LIMITS, n_ctx=20),
+        replace(LIMITS, max_rows=1),
+    ],
+)
+def test_what_the_target_has_no_room_for_is_no_cut(limits: Capabilities) -> None:
+    target = TimedTarget((ALL,), limits, pass_seconds=0.001)
+    assert not probe_classes(target, TEXT, target.clock).is_cut
+
+
+def test_a_scope_that_the_target_has_no_room_for_compares_nothing() -> None:
+    target = TimedTarget((ALL,), replace(LIMITS, n_ctx=300))
+    assert find_classes(target, TEXT, target.clock, scopes=SCOPES[:1]) == ((1,),)
+    assert target.widths == set()
+
+
+def test_the_first_number_of_threads_has_a_time_limit_too() -> None:
+    target = ThreadedTarget((ALL,), pass_seconds=5.0)
+    found = compare_threads(target, TEXT, (4, 2, 1), (2, 4, 6), target.clock)
+    assert (found.counts, found.is_cut) == ((4,), True)
+    assert target.now <= BUDGET_SECONDS + 5.0
+    assert target.n_threads == 4
+    assert target.length(PROBE_SEQUENCE) == 0
+
+
+@pytest.mark.parametrize(("pass_seconds", "is_cut"), [(0.01, False), (0.2, True)])
+def test_a_comparison_of_threads_says_whether_time_was_short(pass_seconds: float, is_cut: bool) -> None:
+    target = ThreadedTarget((ALL,), odd=Odd((2,)), pass_seconds=pass_seconds)
+    assert compare_threads(target, TEXT, (4, 2, 1), (2, 4, 6), target.clock).is_cut == is_cut
 
 
 def test_the_estimate_is_what_the_probe_takes() -> None:

@@ -86,7 +86,7 @@ def test_a_new_model_is_not_tuned(toy: Path) -> None:
 
 def test_a_tuned_model_drafts(tuned: Path) -> None:
     got = told(tuned)
-    assert (got["drafter"], got["reasons"], got["settings"]["origin"]) == ("lookup", [], "tuned")
+    assert (got["drafter"], got["reasons"], got["settings"]["origin"]) == ("suffix", [], "tuned")
     assert got["table"]["seconds"]["16"] == 0.02
     assert [one["rows"] for one in got["break_even"]] == [2, 4, 8, 16]
     (lookup,) = got["drafters"]
@@ -175,7 +175,7 @@ def test_a_prediction_is_the_first_drafter(tuned: Path, tmp_path: Path) -> None:
     predicted = tmp_path / "predicted.txt"
     predicted.write_text("the text", encoding="utf-8")
     got = told(tuned, "--predict", predicted)
-    assert (got["drafter"], [one["name"] for one in got["drafters"]]) == ("given", ["given", "lookup"])
+    assert (got["drafter"], [one["name"] for one in got["drafters"]]) == ("given", ["given", "suffix"])
     assert told(tuned, "--predict", predicted, "--draft", "off")["drafter"] == "given"
 
 
@@ -241,7 +241,7 @@ def test_an_answer_is_short_unless_asked_otherwise(toy: Path) -> None:
 
 
 def test_a_prompt_that_repeats_nothing_is_no_match(tuned: Path) -> None:
-    assert "no-match" in codes(tuned, "--ask", "a", "--max-tokens", 6)
+    assert "no-match" in codes(tuned, "--ask", "a", "--max-tokens", 6, "--draft", "lookup")
 
 
 def test_where_nothing_is_measured_an_answer_is_plain_unless_a_drafter_is_named(toy: Path) -> None:

@@ -13,7 +13,7 @@ from edgespec.cli.paint import Look
 from edgespec.cli.screen import Screen
 from edgespec.errors import CorruptModel
 
-FLAGS = ModelFlags(ctx_size=512, threads=1, gpu_layers=None, draft_model=None, offline=True)
+FLAGS = ModelFlags(ctx_size=512, threads=1, gpu_layers=None, draft_model=None, corpus=(), remember=False, offline=True)
 
 
 def loading() -> Loading:

@@ -193,10 +193,11 @@ def test_the_gpu() -> None:
 
 def test_which_drafters_are_possible() -> None:
     names = {draft: [one.name for one in possible_drafters(Wishes(draft=draft))] for draft in ("auto", "off", "lookup")}
-    assert names == {"auto": ["lookup"], "off": [], "lookup": ["lookup"]}
+    assert names == {"auto": ["suffix"], "off": [], "lookup": ["lookup"]}
     given = Wishes(draft="off", has_prediction=True)
     assert [one.name for one in possible_drafters(given)] == ["given"]
-    assert [one.name for one in possible_drafters(replace(given, draft="auto"))] == ["given", "lookup"]
+    assert [one.name for one in possible_drafters(replace(given, draft="auto"))] == ["given", "suffix"]
+    assert [one.name for one in possible_drafters(Wishes(draft="suffix,model"))] == ["suffix"]
 
 
 def test_what_was_seen_of_a_drafter_replaces_what_was_assumed() -> None:

@@ -50,6 +50,7 @@ class Scripted:
     calls: list[str] = field(default_factory=list)
     seen_nodes: list[list[int]] = field(default_factory=list)
     n_asked: int = 0
+    make_behind: Callable[[], int] = lambda: 0
 
     def begin(self, sequence: SequenceId, prompt: IntArray) -> None:
         self.calls.append(f"begin {sequence} {prompt.tolist()}")
@@ -59,6 +60,9 @@ class Scripted:
         self.calls.append(f"propose {sequence} {plan.max_nodes}")
         self.n_asked += 1
         return self.make()
+
+    def behind(self, sequence: SequenceId) -> int:
+        return self.make_behind()
 
     def anticipate(self, sequence: SequenceId, tree: DraftTree) -> None:
         self.calls.append(f"anticipate {sequence} {len(tree)}")
@@ -395,3 +399,29 @@ def test_whatever_it_does_only_valid_trees_come_out(rounds: list[tuple[Callable[
             bench.guard.end(sequence)
             bench.guard.begin(sequence, prompt_of([8]))
     assert len(bench.codes) == len(set(bench.codes))
+
+
+def test_what_it_still_has_to_read_is_passed_on_unless_it_sits_out() -> None:
+    bench = Bench(Scripted(make_behind=lambda: 7))
+    assert bench.guard.behind(0) == 7
+    bench.inner.make = fail
+    bench.round()
+    assert bench.guard.behind(0) == 0
+    while not bench.guard.propose(0, PLAN):
+        assert len(bench.codes) == 1
+        bench.inner.make = lambda: GOOD
+    assert bench.guard.behind(0) == 7
+
+
+@pytest.mark.parametrize(("answer", "code"), [(-1, "draft-invalid"), (1.5, "draft-invalid"), (None, "draft-raised")])
+def test_one_that_cannot_say_how_far_it_is_behind_pauses(answer: float | None, code: str) -> None:
+    def say() -> int:
+        if answer is None:
+            raise OSError("no idea")
+        return answer  # type: ignore[return-value]
+
+    bench = Bench(Scripted(make_behind=say))
+    assert bench.guard.behind(0) == 0
+    assert bench.codes == [code]
+    assert len(bench.guard.propose(0, PLAN)) == 0
+    assert bench.inner.n_asked == 0

@@ -49,7 +49,8 @@ def test_a_text_is_gone_on_with_as_it_stands() -> None:
             completion = done(engine.complete("the prompt", replace(OPTIONS, draft=draft)))
             assert answered(completion) == plain_answer(VOCAB, plain)
             assert (completion.timings.draft_n_accepted > 0) is (draft != DraftChoice.OFF)
-            assert completion.timings.drafter == ("" if draft == DraftChoice.OFF else "lookup")
+            expected = {DraftChoice.OFF: "", DraftChoice.AUTO: "suffix", DraftChoice.LOOKUP: "lookup"}
+            assert completion.timings.drafter == expected[draft]
         assert completion.usage.prompt_tokens == len(PROMPT)
 
 

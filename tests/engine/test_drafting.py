@@ -29,10 +29,11 @@ def drafters_of(options: GenerateOptions, source: Drafters, notices: list[Notice
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        (GenerateOptions(), ["lookup"]),
+        (GenerateOptions(), ["suffix"]),
+        (GenerateOptions(draft=DraftChoice.parse("recycle,lookup,suffix")), ["lookup", "suffix", "recycle"]),
         (GenerateOptions(draft=DraftChoice.LOOKUP), ["lookup"]),
         (GenerateOptions(draft=DraftChoice.OFF), []),
-        (GenerateOptions(prediction="said before"), ["given", "lookup"]),
+        (GenerateOptions(prediction="said before"), ["given", "suffix"]),
         (GenerateOptions(prediction="said before", draft=DraftChoice.OFF), ["given"]),
     ],
 )

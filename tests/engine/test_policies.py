@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 from edgespec.choice import DraftChoice
 from edgespec.engine.policies import Policies
+from edgespec.engine.profiles import Profiles
+from edgespec.records import Records
 from edgespec.spec.cost import CostTable
 from edgespec.spec.ledger import Entry
 from edgespec.spec.measured import MeasuredPolicy
 from edgespec.spec.policy import FixedPolicy
+from edgespec.spec.tree import chain
 
 AUTO, LOOKUP, OFF = DraftChoice.AUTO, DraftChoice.LOOKUP, DraftChoice.OFF
 TABLE = CostTable((0,), (1, 2, 4), ((0.010, 0.015, 0.020),))
@@ -71,3 +76,33 @@ def test_a_callers_own_policy_decides_everything() -> None:
     policies = Policies(own=own)
     assert policies.of({AUTO}) is policies.of(()) is own
     assert policies.decides
+
+
+def test_what_was_learnt_is_there_when_the_engine_is_opened_again(tmp_path: Path) -> None:
+    def opened() -> Policies:
+        return Policies(TABLE, store=Profiles("model", Records(tmp_path / "profiles.json"), lambda _: None))
+
+    first = opened()
+    policy = first.of({AUTO})
+    assert isinstance(policy, MeasuredPolicy)
+    for _ in range(30):
+        _, watch = policy.acceptance.calibrate(0, "lookup", 0, chain([5], [0.6]), 0)
+        policy.acceptance.score(0, "lookup", watch, 0, [6])
+    unlearnt = Policies(TABLE).of({AUTO})
+    first.close()
+
+    again = opened()
+    second, other = again.of({AUTO}), again.of({LOOKUP})
+    assert isinstance(second, MeasuredPolicy)
+    assert isinstance(other, MeasuredPolicy)
+    assert isinstance(unlearnt, MeasuredPolicy)
+    believed = [one.acceptance.survival(1, "lookup", chain([5], [0.6]))[0] for one in (second, unlearnt, other)]
+    assert believed[0] < 0.8 * believed[1]
+    assert believed[1] == believed[2]
+
+
+def test_an_engine_without_a_store_keeps_nothing() -> None:
+    policies = Policies(TABLE)
+    policies.of({AUTO})
+    policies.close()
+    assert Policies(TABLE).explain(AUTO, 0) is not None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from edgespec.backend.cores import CoreUse
 from edgespec.backend.settings import FlashAttention, LlamaSettings
 from edgespec.engine.opening import Opened, open_model
 from edgespec.engine.options import EngineOptions
@@ -95,7 +98,8 @@ def test_threads_are_compared_once_and_remembered(toy: Path) -> None:
         with closing(opened.target):
             # Without flash attention no sum is shared among threads, so their number shows in no bit.
             assert opened.target.settings.flash_attention is FlashAttention.OFF
-            assert opened.agreeing_threads(notices.append) == (2, 1)
+            bits = SameBits(toy, opened.target, opened.vocab, "library of two", None, clock=lambda: 0.0)
+            assert bits.agreeing_threads(notices.append) == (2, 1)
             assert opened.target.settings.n_threads == 2
     assert [notice.code for notice in notices].count("probing-threads") == 1
 
@@ -119,3 +123,79 @@ def test_a_class_that_was_found_with_other_settings_is_probed_anew(opened: Opene
     notices: list[Notice] = []
     bits.width_class(notices.append)
     assert [notice.code for notice in notices] == ["probing-widths"]
+
+
+# -- what is cut short ------------------------------------------------------------------------------------------------
+
+
+def use_of(others: float | None) -> Callable[[], Callable[[], CoreUse]]:
+    return lambda: lambda: CoreUse(1.0, 2, 1.0, others)
+
+
+def slow() -> Callable[[], float]:
+    """A clock on which every pass takes ten seconds."""
+    ticks = itertools.count()
+    return lambda: 10.0 * next(ticks)
+
+
+@pytest.mark.parametrize(("others", "kept"), [(1.0, False), (0.1, True), (None, True)])
+def test_what_other_programs_cut_short_is_measured_again_by_the_next_process(
+    opened: Opened, toy: Path, others: float | None, kept: bool
+) -> None:
+    """A slow model on a quiet machine would be no faster then."""
+    library = f"library beside {others}"
+    bits = SameBits(toy, opened.target, opened.vocab, library, None, use_of(others), slow())
+    notices: list[Notice] = []
+    for _ in range(2):
+        assert bits.width_class(notices.append) == (1,)
+        opened.target.set_width_classes(())  # as after other settings
+    asked = ["probing-widths"] if kept else ["probing-widths", "probe-cut"]
+    assert [notice.code for notice in notices] == asked
+    again = SameBits(toy, opened.target, opened.vocab, library, None)
+    assert (again.width_class(notices.append) == (1,)) == kept
+    assert len(notices) == len(asked) + (not kept)
+
+
+def test_threads_that_were_not_compared_for_lack_of_time_are_asked_for_once_in_a_process(toy: Path) -> None:
+    opened = open_model(toy, replace(OPTIONS, threads=2, ctx_size=1024), lambda _: None)
+    notices: list[Notice] = []
+    with closing(opened.target):
+        opened.target.set_width_classes(((1, 2, 3),))
+        bits = SameBits(toy, opened.target, opened.vocab, "a busy library", None, use_of(2.0), slow())
+        assert bits.agreeing_threads(notices.append) == bits.agreeing_threads(notices.append) == (2,)
+        assert opened.target.settings.n_threads == 2
+        again = SameBits(toy, opened.target, opened.vocab, "a busy library", None, use_of(2.0), slow())
+        assert again.agreeing_threads(notices.append) == (2,)
+    assert [notice.code for notice in notices] == ["probing-threads", "probing-threads"]
+
+
+class Pulled:
+    """A clock whose second reading interrupts the target, as a cancelled request does from its own thread."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._target = opened.target
+        self._n_read = 0
+
+    def __call__(self) -> float:
+        self._n_read += 1
+        if self._n_read == 2:
+            thread = threading.Thread(target=self._target.interrupt)
+            thread.start()
+            thread.join()
+        return 0.0
+
+
+def test_an_interrupt_ends_a_probe_and_the_next_request_begins_it_anew(toy: Path) -> None:
+    opened = open_model(toy, replace(OPTIONS, ctx_size=1024), lambda _: None)
+    notices: list[Notice] = []
+    with closing(opened.target):
+        bits = SameBits(toy, opened.target, opened.vocab, "library", None, use_of(0.0), Pulled(opened))
+        with pytest.raises(opened.target.interrupted):
+            bits.width_class(notices.append)
+        opened.target.resume()
+        assert len(bits.width_class(notices.append)) > 1
+        opened.target.set_threads(2)
+        threads = SameBits(toy, opened.target, opened.vocab, "library", None, use_of(0.0), Pulled(opened))
+        with pytest.raises(opened.target.interrupted):
+            threads.agreeing_threads(notices.append)
+    assert [notice.code for notice in notices] == ["probing-widths"] * 2 + ["probing-threads"]

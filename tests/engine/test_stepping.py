@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -183,6 +184,25 @@ def test_however_an_exact_answer_ends_threads_step_again(ending: str) -> None:
         one.n_busy = 1
         done(desk.ask(asked(max_tokens=5)))
     assert one.log[-1][0] == 1
+
+
+def test_a_cancelled_request_ends_the_probe_that_is_made_for_it() -> None:
+    one = machine(EXACT_LIMITS)
+    cancel = CancelToken()
+    whole: list[bool] = []
+
+    def agreeing(_notify: object) -> tuple[int, ...]:
+        if not cancel.cancelled:
+            cancel.cancel()
+        one.target.extend(-1, np.array([1], np.int32))
+        whole.append(True)
+        return ()
+
+    with desk_over(one.target, pacing=one.paced(), agreeing_threads=agreeing) as desk:
+        assert done(desk.ask(asked(exact=True), cancel=cancel)).finish is Finish.CANCELLED
+        assert whole == []
+        assert done(desk.ask(asked(exact=True))).finish is Finish.LENGTH
+        assert whole == [True]
 
 
 def test_a_cancelled_answer_in_the_queue_does_not_loosen_the_exact_one_that_runs() -> None:

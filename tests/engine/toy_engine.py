@@ -236,6 +236,9 @@ class Copier:
             ahead[-1] = (ahead[-1] + 1) % self._n_vocab
         return chain(ahead, [0.9] * len(ahead)) if ahead else EMPTY
 
+    def behind(self, sequence: SequenceId) -> int:
+        return 0
+
     def anticipate(self, sequence: SequenceId, tree: DraftTree) -> None: ...
 
     def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None:

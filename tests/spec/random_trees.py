@@ -25,7 +25,18 @@ def trees(draw: st.DrawFn, max_nodes: int = 10, siblings_differ: bool = False) -
         survival.append(
             (survival[parent] if parent >= 0 else 1.0) * draw(st.sampled_from([1.0, 0.75, 0.5, 0.5, 0.25, 0.0]))
         )
-    return tree_of(tokens, parents, survival, [draw(st.integers(0, 255)) for _ in tokens])
+    sources = [draw(st.integers(0, 255)) for _ in tokens]
+    return tree_of(tokens, parents, survival, sources, pinned=draw(_pins(parents)))
+
+
+@st.composite
+def _pins(draw: st.DrawFn, parents: list[int]) -> list[bool]:
+    """Mostly none; else some nodes, each with all that it hangs from."""
+    share = draw(st.sampled_from([0, 0, 0, 1, 2, 3]))
+    pinned: list[bool] = []
+    for parent in parents:
+        pinned.append((parent < 0 or pinned[parent]) and draw(st.integers(0, 3)) < share)
+    return pinned
 
 
 def line(tree: DraftTree, node: int) -> list[int]:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgespec.spec.acceptance import Acceptance, Profile, Rate, Tally, Watch, isotonic
+from edgespec.spec.acceptance import Acceptance, Tally, Watch
+from edgespec.spec.profile import Profile
 from edgespec.spec.tree import DraftTree, chain, depths, tree_of
 from tests.spec.random_trees import trees
 
@@ -37,20 +38,6 @@ def train(acceptance: Acceptance, step_claim: float, rate: float, n_rounds: int,
         while n_right < 4 and random.random() < rate:
             n_right += 1
         observe(acceptance, claimed(step_claim), truth(n_right))
-
-
-@given(st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.1, 9.0)), min_size=1, max_size=9))
-def test_isotonic_is_the_min_max_of_means(pairs: list[tuple[float, float]]) -> None:
-    """The textbook form: the largest over starts i <= k of the smallest over ends j >= k of the mean over i..j."""
-    values, weights = [v for v, _ in pairs], [w for _, w in pairs]
-
-    def mean(start: int, end: int) -> float:
-        part = range(start, end + 1)
-        return sum(values[i] * weights[i] for i in part) / sum(weights[i] for i in part)
-
-    n = len(pairs)
-    wanted = [max(min(mean(i, j) for j in range(k, n)) for i in range(k + 1)) for k in range(n)]
-    assert isotonic(values, weights) == pytest.approx(wanted)
 
 
 @given(trees(max_nodes=12, siblings_differ=True), st.integers(0, 50), st.integers(0, 10**6))
@@ -203,24 +190,6 @@ def test_what_broken_off_answers_leave_behind_does_not_pile_up() -> None:
     assert not acceptance.follows(0)
 
 
-def test_a_change_is_noticed_long_before_the_slow_count_would() -> None:
-    rate = Rate()
-    for _ in range(200):
-        rate.observe(True)
-    for _ in range(6):
-        rate.observe(False)
-    slow = rate.successes / rate.n
-    assert slow > 0.85
-    assert rate.estimate(0.6) < 0.4
-
-
-def test_few_observations_count_little_against_the_prior() -> None:
-    rate = Rate()
-    assert rate.estimate(0.7) == 0.7
-    rate.observe(False)
-    assert 0.5 < rate.estimate(0.7) < 0.7
-
-
 def test_watch_reports_how_far_it_came_true() -> None:
     watch = Watch(Profile(), Tally(), [1, 2, 3], [-1, 0, 1], [0.5, 0.3, 0.2], 0)
     assert watch.advance([1])
@@ -257,3 +226,107 @@ def test_records_of_texts_that_were_broken_off_do_not_pile_up() -> None:
     for sequence in range(1000):
         acceptance.tally(sequence, "d")
     assert len(acceptance._tallies) < 100
+
+
+# -- between runs -----------------------------------------------------------------------------------------------------
+
+
+def kept(acceptance: Acceptance) -> Acceptance:
+    return Acceptance.from_text(acceptance.to_text())
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.85])
+def test_another_run_begins_with_what_was_learnt_of_every_drafter(rate: float) -> None:
+    acceptance = Acceptance()
+    train(acceptance, 0.6, rate, 200)
+    observe(acceptance, claimed(0.3), truth(2), name="e")
+    again = kept(acceptance)
+    survival = float(again.survival(NEW, "d", claimed(0.6))[0])
+    assert survival == pytest.approx(rate, abs=0.2)
+    assert abs(survival - rate) < abs(float(Acceptance().survival(NEW, "d", claimed(0.6))[0]) - rate)
+    assert again.profile("d").expected(1)[0] == pytest.approx(rate, abs=0.35)
+    assert list(again.profiles) == ["d", "e"]
+    assert again.profile("d").n_steps == 0  # of this run
+
+
+@pytest.mark.parametrize(("before", "now"), [(0.95, 0.05), (0.05, 0.95)])
+def test_a_new_domain_is_learnt_nearly_as_fast_as_if_nothing_were_known(before: float, now: float) -> None:
+    taught = Acceptance()
+    train(taught, 0.6, before, 300)
+    fresh, again = Acceptance(), kept(taught)
+    for acceptance in (fresh, again):
+        train(acceptance, 0.6, now, 12, seed=3)
+    found = [float(acceptance.survival(NEW, "d", claimed(0.6))[0]) for acceptance in (fresh, again)]
+    assert abs(found[1] - now) <= abs(found[0] - now) + 0.15
+
+
+def test_what_was_kept_is_kept_again_unchanged_however_often_nothing_is_learnt() -> None:
+    acceptance = Acceptance()
+    train(acceptance, 0.6, 0.8, 100)
+    once = kept(acceptance)
+    assert kept(kept(once)).to_text() == once.to_text()
+
+
+def test_what_is_known_of_a_text_is_not_kept() -> None:
+    acceptance = Acceptance()
+    for _ in range(10):
+        observe(acceptance, claimed(0.9), truth(0))
+    again = kept(acceptance)
+    assert again.tally(0, "d").factor == 1.0
+    assert not again.follows(0)
+
+
+def test_the_text_is_small() -> None:
+    acceptance, random = Acceptance(), Random(6)
+    for _ in range(400):
+        observe(acceptance, claimed(random.random(), 12), truth(random.randrange(12), 12))
+    assert len(acceptance.to_text()) < 2500
+
+
+def test_recalling_leaves_alone_what_this_run_has_learnt() -> None:
+    earlier, acceptance = Acceptance(), Acceptance()
+    train(earlier, 0.6, 0.9, 50)
+    observe(earlier, claimed(0.6), truth(1), name="e")
+    observe(acceptance, claimed(0.6), truth(0))
+    own = acceptance.profile("d")
+    acceptance.recall(earlier)
+    assert acceptance.profile("d") is own
+    assert acceptance.profile("e") is earlier.profile("e")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"version":1}',
+        '{"version":2,"profiles":{}}',
+        '{"version":1,"profiles":[]}',
+        '{"version":1,"profiles":{"d":7}}',
+        '{"version":1,"profiles":{"d":[[0,1]]}}',
+        '{"version":1,"profiles":{"d":[[0,2,1]]}}',
+        '{"version":1,"profiles":{"d":[[0,-1,1]]}}',
+        '{"version":1,"profiles":{"d":[[0,1,NaN]]}}',
+        '{"version":1,"profiles":{"d":[[0,0,0]]}}',
+        '{"version":1,"profiles":{"d":[[0.5,1,2]]}}',
+        '{"version":1,"profiles":{"d":[[900,1,2]]}}',
+        '{"version":1,"profiles":{"d":[["0",1,2]]}}',
+        '{"version":1,"profiles":{"d":[[0,"1",2]]}}',
+        '{"version":1,"profiles":{"d":[[0,1,1e999]]}}',
+    ],
+)
+def test_any_other_text_is_no_acceptance(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Acceptance.from_text(text)
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.floats(0.0, 1.0), st.booleans()), max_size=200))
+def test_whatever_was_seen_can_be_kept_and_is_a_probability(steps: list[tuple[int, float, bool]]) -> None:
+    acceptance = Acceptance()
+    for depth, claim, right in steps:
+        acceptance.profile("d").observe(depth, claim, right)
+    survival = kept(acceptance).survival(NEW, "d", claimed(0.9, 6)).tolist()
+    assert all(0.0 <= s <= 1.0 for s in survival)
+    assert survival == sorted(survival, reverse=True)

@@ -126,3 +126,47 @@ def test_calls_follow_the_truth_but_not_one_hiccup() -> None:
     for _ in range(80):
         costs.observe(4, 0.1)
     assert costs.seconds(4) == pytest.approx(0.1, rel=0.05)
+
+
+def test_what_is_read_first_is_priced_apart_from_the_steps() -> None:
+    costs = DraftCosts([(4, 0.4)], read_seconds=0.01)
+    assert costs.reading(50) == pytest.approx(0.5)
+    assert costs.bound(4, 50) == pytest.approx(0.9 * costs.excess.factor)
+    for _ in range(40):
+        costs.observe(4, 0.4 + 1000 * 0.02, 1000)
+    assert costs.read_seconds == pytest.approx(0.02, rel=0.05)
+    assert costs.seconds(4) == pytest.approx(0.4, rel=0.1)
+
+
+def test_where_reading_was_never_measured_a_token_is_a_quarter_of_a_step_until_some_are_read() -> None:
+    costs = DraftCosts([(1, 0.4)])
+    assert costs.read_seconds == pytest.approx(0.1)
+    costs.observe(1, 0.4 + 300 * 0.1, 300)
+    assert costs.read_seconds == pytest.approx(0.1)
+    assert costs.seconds(1) == pytest.approx(0.4)
+    unknown = DraftCosts()
+    assert unknown.reading(300) == 0.0
+    unknown.observe(5, 20.0, 300)
+    assert unknown.seconds(5) + unknown.reading(300) == pytest.approx(20.0)
+
+
+def test_calls_that_are_mostly_free_cost_their_mean_and_are_bounded_by_the_long_ones() -> None:
+    """A drafter that works ahead: four of five drafts are there, the fifth takes its steps."""
+    costs = DraftCosts([(1, 0.1)])
+    for i in range(200):
+        costs.observe(4, 0.4 if i % 5 == 0 else 1e-5)
+    assert costs.seconds(4) == pytest.approx(0.08, rel=0.5)
+    assert costs.seconds(3) <= costs.seconds(4)
+    assert costs.bound(4) >= 0.8 * 0.4
+    assert costs.deadline(4) > 1.5 * 0.4
+    assert costs.seconds(1) < 0.07
+    for _ in range(200):
+        costs.observe(4, 1e-5)
+    assert costs.seconds(4) < 1e-3
+    assert costs.bound(4) < 1e-3
+
+
+def test_the_deadline_is_far_beyond_the_bound() -> None:
+    costs = DraftCosts([(1, 0.01)], read_seconds=0.001)
+    assert costs.deadline(3, 10) == pytest.approx(2.0 * costs.bound(3, 10) + 0.001)
+    assert costs.deadline(3, 10) > 2.0 * (costs.seconds(3) + costs.reading(10))

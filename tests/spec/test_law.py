@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from edgespec.errors import BadInput, EngineFailure
 from edgespec.spec import noise
+from edgespec.spec.allowed import AllowedTokens, allow
 from edgespec.spec.law import Law, SamplingSettings
 from tests.spec import rows
 from tests.spec.plain_law import reference_choice, reference_probabilities
@@ -161,3 +164,63 @@ def test_settings_out_of_range_are_named(name: str, values: list[object]) -> Non
 def test_settings_at_their_limits() -> None:
     for temperature in (0.0, 1e-6, 100.0):
         SamplingSettings(temperature=temperature, top_p=0.0, min_p=1.0, seed=2**64 - 1)
+
+
+def agrees_with_bans(row: FloatArray, chain: SamplingSettings, history: list[int], allowed: AllowedTokens) -> None:
+    """A mask is the same as a ban of all other tokens."""
+    asked: list[Sequence[int]] = []
+
+    def mask(text: Sequence[int]) -> AllowedTokens:
+        asked.append(list(text))
+        return allowed
+
+    law, before = Law(chain, mask), row.copy()
+    others = np.flatnonzero(~allowed.flags(len(row))).tolist()
+    twin = replace(chain, banned=(*chain.banned, *others))
+    assert law.choose(row, history) == reference_choice(row, twin, history) == Law(twin).choose(row, history)
+    assert np.abs(dense(law, row, history) - reference_probabilities(row, twin, history)).max() <= 1e-12
+    assert row.tobytes() == before.tobytes()
+    assert asked == [history, history]
+
+
+@settings(max_examples=250)
+@given(st.data(), HISTORY)
+def test_a_mask_of_a_small_row_bans_the_rest(data: st.DataObject, history: list[int]) -> None:
+    row = np.append(data.draw(rows.small_rows()), np.float32(data.draw(st.sampled_from([0.0, 2.0])))).astype(np.float32)
+    chain = data.draw(rows.settings(max(1, len(row) - 1)) if len(row) > 1 else st.just(SamplingSettings()))
+    # The last token is neither banned nor masked, so something is always left.
+    tokens = data.draw(st.sets(st.integers(0, len(row) - 1))) | {len(row) - 1}
+    agrees_with_bans(row, chain, [token % len(row) for token in history], allow(sorted(tokens), len(row)))
+
+
+@settings(max_examples=100)
+@given(rows.large_rows(), rows.settings(2), HISTORY, st.sampled_from([0.001, 0.1, 0.5, 0.9, 1.0]), st.integers(0, 99))
+def test_a_mask_of_a_large_row_bans_the_rest(
+    row: FloatArray, chain: SamplingSettings, history: list[int], share: float, seed: int
+) -> None:
+    flags = np.random.default_rng(seed).random(len(row)) < share
+    flags[int(row[2:].argmax()) + 2] = True  # neither banned nor -inf
+    agrees_with_bans(row, chain, history, allow(np.flatnonzero(flags), len(row)))
+
+
+@pytest.mark.parametrize("n_vocab", [4, 3000])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_mask_that_leaves_nothing_is_an_error(n_vocab: int, temperature: float) -> None:
+    row = np.zeros(n_vocab, np.float32)
+    row[:2] = -np.inf
+    chain = SamplingSettings(temperature=temperature, banned=(2,))
+    for tokens in ([], [0, 1, 2]):
+        law = Law(chain, lambda _text, tokens=tokens: allow(tokens, n_vocab))  # type: ignore[misc]
+        with pytest.raises(EngineFailure, match="at position 5"):
+            law.choose(row, [3] * 5)
+        with pytest.raises(EngineFailure):
+            law.probabilities(row, [])
+
+
+def test_what_is_not_allowed_may_be_no_number() -> None:
+    row = np.array([np.nan, 1.0, 2.0, np.inf], np.float32)
+    for temperature in (0.0, 1.0):
+        law = Law(SamplingSettings(temperature=temperature), lambda _text: allow([1], 4))
+        assert law.choose(row, []) == 1
+    with pytest.raises(EngineFailure):
+        Law(SamplingSettings(), lambda _text: allow([0, 1], 4)).choose(row, [])

@@ -139,3 +139,101 @@ def test_an_answer_may_lose_little_by_itself_and_only_what_it_gained() -> None:
     assert account.headroom(1.0) == pytest.approx(0.01 * 12.3 + 1.2 - 1.3)
     account.settle(2.0, 102, 1.0, drafted=True)  # a hundred tokens gained are not a hundred to lose
     assert account.headroom(1.0) == pytest.approx(0.01 * 14.3 + 1.2 + 16.0)
+
+
+# -- what is lent for reading -----------------------------------------------------------------------------------------
+
+
+@st.composite
+def readings(draw: st.DrawFn) -> list[Entry]:
+    """Rounds as above, some of which read first: more than the gate would ever let through unlent."""
+    found: list[Entry] = []
+    for entry in draw(rounds()):
+        if not draw(st.booleans()):
+            found.append(entry)
+            continue
+        invested = entry.t1_seconds * draw(st.floats(0.1, 40.0))
+        spent = invested * draw(st.floats(0.2, 1.0))
+        seconds, drafting = entry.seconds + spent, entry.draft_seconds + spent
+        risk = entry.risk_seconds + invested
+        found.append(
+            replace(entry, seconds=seconds, draft_seconds=drafting, risk_seconds=risk, invested_seconds=invested)
+        )
+    return found
+
+
+def lent_or_not(ledger: Ledger, entry: Entry) -> Entry:
+    if ledger.allows(entry.risk_seconds, entry.t1_seconds, entry.invested_seconds):
+        return entry
+    return Entry(entry.t1_seconds, 0.0, 1, entry.t1_seconds)
+
+
+@given(readings())
+def test_with_what_is_lent_the_total_never_exceeds_its_limit(offered: list[Entry]) -> None:
+    ledger, journal = Ledger(), []
+    plain, t1_max = 0.0, 0.0
+    for entry in offered:
+        entry = lent_or_not(ledger, entry)
+        journal.append(entry)
+        ledger.settle(entry)
+        plain += entry.n_emitted * entry.t1_seconds if entry.bound_seconds else entry.seconds - entry.draft_seconds
+        t1_max = max(t1_max, entry.t1_seconds)
+        assert 0.0 <= ledger.lent_seconds <= 32.0 * t1_max + 1e-9
+        assert ledger.total_seconds <= (plain + 3.0 * t1_max + ledger.lent_seconds) / (1.0 - EPS) + 1e-9
+        assert ledger.total_seconds <= (plain + 35.0 * t1_max) / (1.0 - EPS) + 1e-9
+    seen = replay(journal)
+    assert seen.kept
+    assert seen.worst_seconds <= 1e-9
+    assert (seen.total_seconds, seen.limit_seconds) == (ledger.total_seconds, ledger.limit_seconds)
+
+
+READING = Entry(
+    seconds=12.0,
+    draft_seconds=10.5,
+    n_emitted=1,
+    t1_seconds=1.0,
+    bound_seconds=2.0,
+    risk_seconds=13.0,
+    invested_seconds=12.0,
+)
+
+
+def test_reading_is_lent_and_a_rounds_own_losses_are_not() -> None:
+    ledger = Ledger()
+    assert not ledger.allows(13.0, 1.0)
+    assert ledger.allows(13.0, 1.0, invested_seconds=12.0)
+    assert not ledger.allows(16.0, 1.0, invested_seconds=12.0)
+    ledger.settle(READING)
+    assert ledger.lent_seconds == pytest.approx(10.5)  # what was spent, not what was asked for
+    assert ledger.credit(1.0) == pytest.approx(21.5)
+    assert ledger.headroom(1.0) == pytest.approx(3.0 + 0.02 * 12.0 + 10.5 - 11.0)
+    assert not ledger.allows(22.0, 1.0, invested_seconds=22.0)
+
+
+def test_what_was_lent_is_given_back_by_gains_or_by_the_allowance() -> None:
+    gaining, waiting = Ledger(), Ledger()
+    for ledger in (gaining, waiting):
+        ledger.settle(READING)
+    for _ in range(12):
+        gaining.settle(Entry(2.0, 0.3, 3, 1.0, 2.0, 1.3))
+        assert gaining.headroom(1.0) <= 3.0 + 1e-9 or gaining.lent_seconds == 0.0
+    assert gaining.lent_seconds == 0.0
+    for _ in range(600):
+        waiting.settle(PLAIN)
+    assert waiting.lent_seconds == 0.0
+    assert waiting.credit(1.0) == pytest.approx(32.0)
+
+
+def test_a_replay_refuses_more_than_may_be_lent() -> None:
+    seen = replay([PLAIN, replace(READING, risk_seconds=41.0, invested_seconds=40.0)])
+    assert seen.n_refused == 1
+
+
+def test_an_answer_lends_for_its_own_reading_once() -> None:
+    account = Account()
+    assert account.credit(1.0) == pytest.approx(32.0)
+    account.settle(12.0, 1, 1.0, drafted=True, invested_seconds=10.5)
+    assert account.headroom(1.0) == pytest.approx(0.01 * 12.0 + 1.2 + 10.5 - 11.0)
+    assert account.credit(1.0) == pytest.approx(21.5)
+    account.settle(5.0, 1, 1.0, drafted=False, invested_seconds=3.0)  # charged to nobody here, so not lent either
+    assert account.credit(1.0) == pytest.approx(21.5)

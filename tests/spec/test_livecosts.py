@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from edgespec.spec.cost import CostTable
 from edgespec.spec.livecosts import LiveCosts
+from edgespec.spec.trials import ENOUGH
 
 WIDTHS = (1, 2, 4, 8, 16)
 TIMES = (0.010, 0.014, 0.016, 0.021, 0.030)
@@ -157,3 +158,94 @@ def test_the_bound_holds_for_nineteen_rounds_in_twenty() -> None:
         above += seconds > costs.bound(8, 0)
         costs.observe_drafted(8, 0, seconds)
     assert 0.02 < above / 2000 < 0.08
+
+
+# -- widths that were not measured ------------------------------------------------------------------------------------
+
+
+def tried(costs: LiveCosts, rows: int, seconds: float, n: int = 1) -> None:
+    """Rounds of an unmeasured width, each told apart from the machine's load by a plain one."""
+    for _ in range(n):
+        costs.observe_drafted(rows, 0, seconds)
+        plain(costs, 1)
+
+
+def test_a_trial_moves_the_price_of_its_width_from_the_next_wider_one_towards_what_it_took() -> None:
+    costs = LiveCosts(TABLE)
+    prices = [costs.prices(0)[6]]
+    for _ in range(ENOUGH):
+        tried(costs, 6, 0.017)
+        prices.append(costs.prices(0)[6])
+    assert prices[0] == 0.021
+    assert prices == sorted(prices, reverse=True)
+    assert 0.017 < prices[-1] < 0.019
+    tried(costs, 6, 0.017, n=40)
+    assert costs.prices(0)[6] == pytest.approx(0.017, rel=0.01)
+
+
+def test_what_a_trial_takes_says_nothing_about_other_widths_nor_about_plain_decoding() -> None:
+    costs = LiveCosts(TABLE)
+    before = [costs.prices(0)[rows] for rows in (*WIDTHS, 3, 7, 12)]
+    bound = costs.bound(8, 0)
+    tried(costs, 6, 0.017, n=ENOUGH - 1)
+    assert [costs.prices(0)[rows] for rows in (*WIDTHS, 3, 7, 12)] == before
+    assert costs.bound(8, 0) == bound
+    assert costs.load == 1.0
+
+
+def test_a_narrower_width_that_was_not_tried_takes_the_price_of_the_next_one_with_a_price() -> None:
+    costs = LiveCosts(TABLE)
+    tried(costs, 6, 0.017, n=10)
+    assert costs.prices(0)[5] == costs.prices(0)[6]
+    assert costs.prices(0)[7] == costs.prices(0)[8]
+    tried(costs, 5, 0.0165)
+    assert 0.0165 < costs.prices(0)[5] < costs.prices(0)[6]
+
+
+def test_an_unmeasured_width_may_be_dearer_than_the_next_but_never_cheaper_than_the_one_before() -> None:
+    costs = LiveCosts(TABLE)
+    tried(costs, 6, 0.025, n=60)
+    assert costs.prices(0)[6] == pytest.approx(0.025, rel=0.02)
+    assert costs.prices(0)[8] < 0.0225
+    tried(costs, 12, 0.001, n=200)
+    assert costs.prices(0)[12] == costs.prices(0)[8]
+
+
+def test_an_unmeasured_width_grows_with_the_context_as_the_next_one_does() -> None:
+    costs = LiveCosts(CostTable((0, 1000), WIDTHS, (TIMES, tuple(2 * t for t in TIMES))))
+    tried(costs, 6, 0.017, n=60)
+    short, long = costs.prices(0), costs.prices(992)
+    assert long[6] / short[6] == pytest.approx(long[8] / short[8])
+
+
+def test_a_very_slow_trial_asks_for_a_plain_round() -> None:
+    costs = LiveCosts(TABLE)
+    costs.observe_drafted(6, 0, 0.021 * 4)
+    assert costs.needs_plain
+
+
+def test_what_was_learnt_of_a_cheap_width_stays_and_a_dear_look_wears_off() -> None:
+    costs = LiveCosts(TABLE)
+    tried(costs, 6, 0.017, n=60)
+    tried(costs, 12, 0.045, n=60)
+    cheap, dear = costs.prices(0)[6] / costs.prices(0)[8], costs.prices(0)[12] / costs.prices(0)[16]
+    plain(costs, 64 * 30)
+    assert costs.prices(0)[6] / costs.prices(0)[8] == pytest.approx(cheap)
+    assert dear > 1.3
+    assert costs.prices(0)[12] / costs.prices(0)[16] < 1.05
+
+
+@given(st.lists(st.tuples(st.integers(2, 16), st.floats(0.5, 2.0)), max_size=60), st.data())
+def test_a_width_that_no_round_had_costs_what_the_next_one_does_that_has_a_price(
+    rounds: list[tuple[int, float]], data: st.DataObject
+) -> None:
+    """Plain twin of the look-up: search upwards for a width that was measured or tried."""
+    costs = LiveCosts(TABLE)
+    for rows, factor in rounds:
+        drafted(costs, rows, factor)
+        plain(costs, data.draw(st.integers(4, 6)))
+    priced = {*WIDTHS, *(rows for rows, _ in rounds)}
+    prices = costs.prices(0)
+    for rows in range(1, 17):
+        assert prices[rows] == prices[next(width for width in range(rows, 17) if width in priced)]
+        assert prices[rows] > 0.0

@@ -15,9 +15,9 @@ from edgespec.spec.predict import (
     break_even_table,
     forecast,
     goodput,
+    least_useful,
     leviathan_speedup,
     linear_speedup,
-    overlapped_seconds,
     serial_seconds,
     slope,
     tokens_per_pass,
@@ -122,18 +122,28 @@ def test_what_cannot_be_forecast_is_refused(acceptance: float, n_drafted: int) -
         forecast(TABLE, 256, acceptance, n_drafted)
 
 
-@given(st.integers(1, 8), st.floats(0.0, 0.5), st.floats(0.5, 4.0), acceptances)
-def test_a_second_device_hides_drafting_as_far_as_it_hits(n: int, each: float, verify: float, hit_rate: float) -> None:
-    serial = serial_seconds(n, each, verify)
-    overlapped = overlapped_seconds(n, each, verify, hit_rate)
-    assert overlapped <= serial + 1e-9
-    assert overlapped == pytest.approx(serial - hit_rate * min(n * each, verify))
-    assert overlapped_seconds(n, each, verify, 0.0) == pytest.approx(serial)
+def test_in_turn_a_round_takes_its_steps_and_its_pass() -> None:
+    assert serial_seconds(4, 0.1, 1.2) == pytest.approx(1.6)
+    assert serial_seconds(4, 0.1, 1.2, handover=0.01) == pytest.approx(1.61)
 
 
-def test_a_second_device_pays_iff_what_it_hides_exceeds_what_it_slows() -> None:
-    """h * T_d against the slow-down of the pass and the dearer hand-over."""
-    for hit_rate, slowdown in ((0.3, 0.05), (0.3, 0.2), (0.8, 0.2), (0.8, 0.5)):
-        serial = serial_seconds(4, 0.1, 1.2)
-        overlapped = overlapped_seconds(4, 0.1, 1.2, hit_rate, slowdown, handover=0.01)
-        assert (overlapped < serial) == (hit_rate * 0.4 > slowdown * 1.2 + 0.01)
+@given(survival_lists, st.lists(st.floats(0.0, 1.0), min_size=8, max_size=8), st.floats(0.0, 0.5))
+def test_below_the_least_useful_survival_no_further_node_raises_the_best_goodput(
+    survivals: list[float], growth: list[float], step: float
+) -> None:
+    seconds = [1.0 + sum(growth[:n]) for n in range(9)]
+    least = least_useful(survivals, seconds, step)
+    rates = [goodput(survivals[:n], seconds[n] + n * step) for n in range(len(survivals) + 1)]
+    assert 0.0 <= least <= 1.0
+    for k in range(len(survivals)):
+        for m in range(k + 1, len(survivals) + 1):
+            tail = [least * 0.999] * (m - k)
+            longer = goodput([*survivals[:k], *tail], seconds[m] + m * step)
+            assert longer <= max(rates) + 1e-9
+
+
+def test_a_step_in_the_curve_does_not_stop_a_draft_that_reaches_beyond_it() -> None:
+    """The second row is dear, the next ones are nearly free: what counts is the cheapest way on."""
+    assert least_useful([0.5] * 4, [1.0, 1.8, 1.81, 1.82, 1.83], 0.0) == pytest.approx(0.01 * 3.0 / 1.83)
+    assert least_useful([0.9], [1.0, math.inf], 0.1) == 0.0
+    assert least_useful([], [1.0], 0.1) == 0.0

@@ -64,6 +64,7 @@ class WildPolicy:
         capabilities: Capabilities,
         n_sequences: int,
         offered: Sequence[Proposed] = (),
+        n_behind: int = 0,
     ) -> Plan:
         room = min(self._n_nodes, node_room(state, capabilities, n_sequences))
         return Plan(self._random.randint(0, room), self._random.randint(1, capabilities.max_leaves))
@@ -362,6 +363,7 @@ class Deep(FixedPolicy):
         capabilities: Capabilities,
         n_sequences: int,
         offered: Sequence[Proposed] = (),
+        n_behind: int = 0,
     ) -> Plan:
         return Plan(self.max_nodes, self.max_leaves)
 
@@ -416,3 +418,38 @@ def test_seconds_are_the_clocks() -> None:
     ticks = iter([0.0, 2.0, 6.0, 7.0, 8.0, 30.0])  # round, verify, verify, observe, observe, round
     report = Loop(target, FixedPolicy(), PathVerifier(), ticks.__next__).run([Drafting(one.state, ())])[0]
     assert (report.propose_seconds, report.verify_seconds, report.seconds) == (2.0, 4.0, 30.0)
+
+
+class Unread(WildDrafter):
+    """Silent, and so many tokens behind."""
+
+    def __init__(self, n_behind: int) -> None:
+        super().__init__("unread", (), N_VOCAB, 0.0, 0)
+        self._n_behind = n_behind
+
+    def behind(self, sequence: int) -> int:
+        return self._n_behind
+
+
+class Asking(FixedPolicy):
+    """Asks only drafters that have nothing to read, and notes what it was told."""
+
+    def plan(
+        self,
+        state: SequenceState,
+        drafter: str,
+        capabilities: Capabilities,
+        n_sequences: int,
+        offered: Sequence[Proposed] = (),
+        n_behind: int = 0,
+    ) -> Plan:
+        return Plan(0 if n_behind else 4, deadline_seconds=float(n_behind))
+
+    def record(self, offers: Sequence[Offer], reports: Sequence[RoundReport], draft_seconds: float) -> None:
+        told = [(one.n_behind, one.plan.max_nodes, one.plan.deadline_seconds) for one in offers[0].proposed]
+        assert told == [(0, 4, 0.0), (9, 0, 9.0)]
+
+
+def test_the_policy_hears_how_much_each_drafter_must_read_first() -> None:
+    report, _ = first_round(ASKED, guess(*TRUTH[:2]), Unread(9), policy=Asking())
+    assert report.n_accepted == 2

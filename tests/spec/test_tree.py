@@ -22,8 +22,11 @@ from edgespec.spec.tree import (
     is_chain,
     leaves,
     merge,
+    n_pinned,
     prune,
+    through,
     tree_of,
+    unpinned,
 )
 from tests.spec.random_trees import N_VOCAB, Path, line, path, trees
 
@@ -32,8 +35,12 @@ def same(one: DraftTree, two: DraftTree) -> bool:
     return all(
         getattr(one, name).tolist() == getattr(two, name).tolist()
         and getattr(one, name).dtype == getattr(two, name).dtype
-        for name in ("tokens", "parents", "survival", "sources")
+        for name in ("tokens", "parents", "survival", "sources", "pinned")
     )
+
+
+def is_pinned(tree: DraftTree, node: int) -> bool:
+    return bool(len(tree.pinned) and tree.pinned[node])
 
 
 def is_part(part: DraftTree, node_map: IntArray, whole: DraftTree, kept: Seq[int]) -> None:
@@ -48,16 +55,29 @@ def is_part(part: DraftTree, node_map: IntArray, whole: DraftTree, kept: Seq[int
         assert path(part, new) == path(whole, old)
         assert [int(node_map[n]) for n in line(whole, old)] == line(part, new)
         assert (part.survival[new], part.sources[new]) == (whole.survival[old], whole.sources[old])
+        assert is_pinned(part, new) == is_pinned(whole, old)
+
+
+def within(tree: DraftTree, nodes: Seq[int], max_nodes: int, max_leaves: int) -> bool:
+    tips = [node for node in nodes if node not in tree.parents[list(nodes)]]
+    return len(nodes) <= max_nodes and len(tips) <= max_leaves
+
+
+def below_pins(tree: DraftTree) -> list[bool]:
+    return [any(is_pinned(tree, n) for n in line(tree, node)) for node in range(len(tree))]
 
 
 def plain_best(tree: DraftTree, max_nodes: int, max_leaves: int) -> list[int]:
     """Greedy by definition: again and again the likeliest node, if the set with it is a tree within both limits."""
-    taken: list[int] = []
-    for node in sorted(range(len(tree)), key=lambda n: (-tree.survival[n], n)):
-        wider = [*taken, node]
-        tips = [n for n in wider if n not in tree.parents[wider]]
-        if set(line(tree, node)) <= set(wider) and len(wider) <= max_nodes and len(tips) <= max_leaves:
-            taken = wider
+    taken = [node for node in range(len(tree)) if is_pinned(tree, node)]
+    if not within(tree, taken, max_nodes, max_leaves):
+        taken = []
+        tree = replace(tree, survival=np.where(below_pins(tree), np.float32(-1), tree.survival))
+    for node in sorted(
+        (n for n in range(len(tree)) if n not in taken and tree.survival[n] >= 0), key=lambda n: (-tree.survival[n], n)
+    ):
+        if set(line(tree, node)) <= {*taken, node} and within(tree, [*taken, node], max_nodes, max_leaves):
+            taken = [*taken, node]
     return taken
 
 
@@ -111,7 +131,12 @@ def test_the_child_table_names_the_first_of_equal_siblings(tree: DraftTree) -> N
 
 @given(trees(), st.lists(st.booleans(), min_size=10, max_size=10))
 def test_prune_keeps_what_hangs_together(tree: DraftTree, wanted: list[bool]) -> None:
-    kept = [node for node in range(len(tree)) if all(wanted[n] for n in line(tree, node))]
+    all_pins = all(keep or not is_pinned(tree, node) for node, keep in zip(range(len(tree)), wanted, strict=False))
+    kept = [
+        node
+        for node in range(len(tree))
+        if all(wanted[n] and (all_pins or not is_pinned(tree, n)) for n in line(tree, node))
+    ]
     part, node_map = prune(tree, np.array(wanted[: len(tree)], dtype=bool))
     is_part(part, node_map, tree, kept)
     assert node_map[kept].tolist() == list(range(len(kept)))
@@ -149,6 +174,13 @@ def test_merge_is_the_union_of_the_paths(drafts: list[DraftTree]) -> None:
     for node, guess in enumerate(found):
         assert merged.sources[node] == guesses[guess][0][0]
         assert merged.survival[node] == max(survival for _, survival in guesses[guess])
+        owners = {source for source, _ in guesses[guess]}
+        assert is_pinned(merged, node) == any(
+            is_pinned(drafts[source], own)
+            for source in owners
+            for own in range(len(drafts[source]))
+            if path(drafts[source], own) == guess
+        )
     assert len(maps) == len(drafts)
     for tree, node_map in zip(drafts, maps, strict=True):
         assert node_map.dtype == np.int32
@@ -236,6 +268,36 @@ def test_only_sampled_trees_have_laws() -> None:
     check_tree(replace(FORK, laws=()), N_VOCAB)
 
 
+def test_pinned_nodes_come_first_or_not_at_all() -> None:
+    tree = tree_of(
+        [1, 2, 3, 0, 1], [-1, -1, 1, 1, 0], [0.9, 0.1, 0.1, 0.05, 0.8], pinned=[False, True, True, False, False]
+    )
+    check_tree(tree, 4)
+    assert n_pinned(tree) == 2
+    assert best_first(tree, 3, 2)[0].tokens.tolist() == [1, 2, 3]
+    assert best_first(tree, 2, 2)[0].tokens.tolist() == [2, 3]
+    for left, node_map in (best_first(tree, 1, 2), best_first(tree, 1, 1), prune(tree, np.arange(5) < 2)):
+        assert left.tokens.tolist() == [1]
+        assert (n_pinned(left), len(left.pinned)) == (0, 0)
+        assert node_map.tolist() == [0, -1, -1, -1, -1]
+    rest, node_map = unpinned(tree)
+    assert (rest.tokens.tolist(), node_map.tolist()) == ([1, 1], [0, -1, -1, -1, 1])
+    assert through(node_map, np.array([5, 3], np.int32)).tolist() == [5, -1, -1, -1, 3]
+
+
+def test_a_pinned_chain_is_not_cut_short() -> None:
+    tree = replace(chain([1, 2, 3], [0.5, 0.5, 0.1]), pinned=np.array([True, True, False]))
+    assert best_first(tree, 2, 1)[0].pinned.tolist() == [True, True]
+    assert len(best_first(tree, 1, 1)[0]) == 0
+    assert len(best_first(tree, 3, 0)[0]) == 0
+
+
+def test_without_pins_all_trees_share_one_array() -> None:
+    assert chain([1], [0.5]).pinned is EMPTY.pinned
+    assert unpinned(GOOD)[0] is GOOD
+    assert n_pinned(GOOD) == 0
+
+
 GOOD = tree_of([0, 1, 2], [-1, 0, 0], [0.5, 0.5, 0.25])
 
 
@@ -256,6 +318,9 @@ GOOD = tree_of([0, 1, 2], [-1, 0, 0], [0.5, 0.5, 0.25])
         (replace(GOOD, survival=np.array([0.5, 0.5, -0.1], np.float32)), "survival"),
         (replace(GOOD, survival=np.array([0.5, np.nan, 0.1], np.float32)), "survival"),
         (replace(GOOD, survival=np.array([np.inf, 0.5, 0.1], np.float32)), "survival"),
+        (replace(GOOD, pinned=np.array([True, False])), r"pinned must be bool\[3\]"),
+        (replace(GOOD, pinned=np.zeros(3, np.uint8)), "pinned must be bool"),
+        (replace(GOOD, pinned=np.array([False, True, False])), "what a pinned node hangs from"),
     ],
 )
 def test_broken_promises_are_named(bad: DraftTree, message: str) -> None:

@@ -51,6 +51,9 @@ class WildDrafter:
                 break
         return tree_of(tokens, parents, survival, [self._random.randint(0, 255) for _ in tokens], self._mode)
 
+    def behind(self, sequence: int) -> int:
+        return 0
+
     def anticipate(self, sequence: int, tree: DraftTree) -> None: ...
 
     def observe(self, sequence: int, commit: Commit, rows: Rows, nodes: IntArray) -> None:
@@ -78,6 +81,9 @@ class Witness:
         assert len(self.own) <= plan.max_nodes
         assert len(leaves(self.own)) <= max(plan.max_leaves, 0)
         return self.own
+
+    def behind(self, sequence: int) -> int:
+        return self._inner.behind(sequence)
 
     def anticipate(self, sequence: int, tree: DraftTree) -> None:
         self._verified = tree

@@ -81,14 +81,18 @@ class Workbench:
         path = self.folder / "notes"
         return path.read_text().splitlines() if path.exists() else []
 
-    def run(self, cap_seconds: float = 1000.0, stop_after: int | None = None) -> Tuning | None:
-        """stop_after: notes after which the machine is wanted back."""
+    def run(
+        self, cap_seconds: float = 1000.0, stop_after: int | None = None, stop_at: str | None = None
+    ) -> Tuning | None:
+        """stop_after: notes after which the machine is wanted back; stop_at: what the last note then has in it."""
         clock = time.monotonic if self.real_time else self.ticks
         means = Means(self.site, self.command, self.most_children, clock, lambda _: self._use)
         place = Place(self.model, "build 1", self.forced, self.records)
 
         def should_stop() -> bool:
-            return stop_after is not None and len(self.notes()) >= stop_after
+            notes = self.notes()
+            reached = stop_after is not None and len(notes) >= stop_after
+            return reached or (stop_at is not None and any(stop_at in note for note in notes[-1:]))
 
         return tune_by(means, place, self.progress.append, should_stop, cap_seconds, self.said.append)
 

@@ -18,6 +18,7 @@ from edgespec.backend.settings import FlashAttention, KvType, LlamaSettings
 from edgespec.tune.protocol import Order, Report, Task
 
 WIDEST = 32
+N_LAYERS = 32
 # A model of 7 billion weights on two cores: 0.4 seconds for a token.
 SLOWNESS, LOAD_SECONDS = 60.0, 6.0
 # Threads that wait for each other beside a busy program.
@@ -27,15 +28,24 @@ DISTURBED = 50.0
 def name_of(settings: LlamaSettings) -> str:
     flash = settings.flash_attention.value
     kv = "" if settings.kv_type is KvType.F16 else f"-{settings.kv_type.value}"
-    return f"{flash}{'' if settings.extra_buffers else '-bare'}{kv}"
+    device = f"-gpu{settings.n_gpu_layers}@{settings.main_gpu}" if settings.n_gpu_layers else ""
+    return f"{flash}{'' if settings.extra_buffers else '-bare'}{kv}{device}"
 
 
 def pass_seconds(settings: LlamaSettings, n_threads: int, context: int, width: int) -> float:
     """Flash attention helps short texts and hurts long ones; extra buffers help; two threads are 1.5 times as fast."""
     seconds = 0.010 if settings.extra_buffers else 0.018
+    if settings.n_gpu_layers:
+        seconds *= gpu_share(settings)
     if settings.flash_attention is not FlashAttention.OFF:
         seconds += -0.001 + 0.000006 * context
     return seconds * (1.0 + 0.15 * (width - 1)) / (1.0 if n_threads == 1 else 1.5)
+
+
+def gpu_share(settings: LlamaSettings) -> float:
+    """GPU 1 is the fastest, several take turns, and layers that stay on the CPU take their time there."""
+    share = {0: 0.4, 1: 0.1}.get(settings.main_gpu, 0.3)
+    return share if settings.n_gpu_layers < 0 else 1.0 - (1.0 - share) * settings.n_gpu_layers / N_LAYERS
 
 
 class FakeChild:
@@ -57,6 +67,7 @@ class FakeChild:
             self._note(order)
             self._fail("at-pass" if order.task is Task.PASS else "at-reading")
             self._fail(f"at-{order.n_threads}-threads" if order.task is Task.PASS else "")
+            self._fail("at-classes" if order.task is Task.CLASSES else "")
             self._fail("at-wide" if order.task is Task.PASS and order.n > 16 else "")
             report = self._answer(order)
             if self._how == "slow":
@@ -74,7 +85,8 @@ class FakeChild:
             before = min(self._length, order.n)
             self._length = min(order.n, before + order.chunk)
             n_read = self._length - before
-            return Report(n_read * (1e-4 if order.chunk >= 256 else 2e-4), self._length, widest)
+            slow = order.chunk < 256 and self._how != "any-chunk"
+            return Report(n_read * (2e-4 if slow else 1e-4), self._length, widest)
         assert order.n <= widest
         seconds = pass_seconds(self._settings, order.n_threads, self._length, order.n)
         if self._how == "no-rollback":

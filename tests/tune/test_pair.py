@@ -61,6 +61,7 @@ def test_steps_are_timed_at_the_contexts_that_fit() -> None:
     step = ToyStep(hashed(6, 1), LIMITS_OF_DRAFT)
     times = time_steps(step, 2, Ticks(1.0), (64, 128, 512))
     assert (times.n_threads, times.step_seconds) == (2, ((64, 1.0), (128, 1.0)))
+    assert times.row_seconds == ((1, 1.0), (2, 1.0), (4, 1.0), (8, 1.0))
     assert times.read_seconds == pytest.approx(1 / 32)
     assert step.n_read == 128
 

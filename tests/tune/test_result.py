@@ -49,7 +49,7 @@ def test_contexts_that_nobody_was_measured_at_are_left_out() -> None:
 
 def test_a_whole_one() -> None:
     sheet = sheet_of(*full(BOTH, 0.1), *full(SINGLE, 0.15), *full(ON, 0.2), *full(BARE, 0.3))
-    tuning = result(sheet, [BOTH, BOTH], extras=Extras(128, (1, 2)))
+    tuning = result(sheet, [BOTH, BOTH], extras=Extras({BOTH: 128}, (1, 2)))
     (choice,) = tuning.choices
     assert choice.up_to == 64
     assert choice.tuned.settings == replace(BOTH, prefill_chunk=128)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from edgespec.backend.settings import FlashAttention, KvType
+from edgespec.backend.settings import SPLIT, FlashAttention, KvType
 from edgespec.errors import EngineFailure
-from edgespec.tune import children, plan
+from edgespec.tune import children, plan, tuner
 from edgespec.tune.result import LATE, SLOWER
 from edgespec.tune.store import Forced, stored_tuning
 from edgespec.tune.tuning import Tuning
 from tests.tune.bench import SITE, Workbench
-from tests.tune.fake_child import SLOWNESS, name_of, pass_seconds
+from tests.tune.fake_child import N_LAYERS, SLOWNESS, name_of, pass_seconds
 
 # Half of the grid, where the other half has nothing to add.
 SMALL = Forced(threads=2, extra_buffers=True)
@@ -374,3 +374,78 @@ def test_children_end_with_the_tuning_also_when_a_callback_raises(tmp_path: Path
     with pytest.raises(Full):
         bench.run()
     assert bench.records.path.exists()
+
+
+# -- GPUs -------------------------------------------------------------------------------------------------------------
+
+FAST_THREADS = Forced(threads=2)
+
+
+def test_of_two_gpus_the_faster_one_is_found(tmp_path: Path) -> None:
+    site = replace(SITE, has_gpu=True, gpu_bytes=(24 << 30, 8 << 30), n_layers=N_LAYERS, needed_bytes=4 << 30)
+    tuning = found(Workbench(tmp_path, site=site, forced=FAST_THREADS).run())
+    assert {(one.tuned.settings.n_gpu_layers, one.tuned.settings.main_gpu) for one in tuning.choices} == {(-1, 1)}
+    seen = {(one.settings.n_gpu_layers, one.settings.main_gpu) for one in tuning.candidates if one.plain_seconds}
+    assert seen == {(-1, 0), (-1, 1), (-1, SPLIT), (0, SPLIT)}
+    assert tuning.plain_speedup_over_defaults > 5.0
+
+
+def test_where_a_gpu_does_not_hold_the_model_a_part_of_its_layers_is_found(tmp_path: Path) -> None:
+    site = replace(SITE, has_gpu=True, gpu_bytes=(2 << 30,), n_layers=N_LAYERS, needed_bytes=4 << 30)
+    rules = ("auto-gpu-1@-1=refuses@at-start",)
+    tuning = found(Workbench(tmp_path, rules=rules, site=site, forced=FAST_THREADS).run())
+    assert {one.tuned.settings.n_gpu_layers for one in tuning.choices} == {14}
+    assert fates(tuning)["auto-gpu-1@-1"] == {"refused: no memory for it"}
+
+
+# -- the width probe, which does not count towards the cap ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most_children", [4, 1])
+def test_where_the_cap_is_spent_the_chosen_settings_are_probed_all_the_same(tmp_path: Path, most_children: int) -> None:
+    bench = Workbench(tmp_path, step=0.02, most_children=most_children, forced=SMALL)
+    tuning = found(bench.run(cap_seconds=12.0))
+    assert tuning.is_partial
+    assert tuning.width_class == (2, 4, 8, 16)
+    assert bench.progress[-2].doing == "widths whose passes agree bit for bit, 60 s at most"
+    assert 0.9 < bench.progress[-2].done < 1.0
+
+
+def test_a_probe_that_does_not_end_is_ended_and_costs_only_the_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuner, "CLASSES_MOST", 0.5)
+    bench = Workbench(tmp_path, rules=("all=hangs@at-classes",), forced=SMALL, step=0.005)
+    tuning = found(bench.run())
+    assert tuning.width_class == ()
+    assert not tuning.is_partial
+    assert {fate for told in fates(tuning).values() for fate in told} == {""}
+    assert sum(" classes " in note for note in bench.notes()) == 1  # what the first lacks the second cannot mend
+    assert stored_tuning(bench.model, "build 1", SMALL, bench.records) is not None
+
+
+def test_a_probe_is_stopped_at_once_and_what_was_measured_before_it_is_there_for_the_next_run(tmp_path: Path) -> None:
+    bench = Workbench(tmp_path, rules=("all=hangs@at-classes",), forced=SMALL)
+    assert bench.run(stop_at=" classes ") is None
+    n_passes = sum(" pass " in note for note in bench.notes())
+    bench.rules = ()
+    assert found(bench.run()).width_class == (2, 4, 8, 16)
+    assert sum(" pass " in note for note in bench.notes()) < 1.1 * n_passes
+
+
+def test_beside_busy_programs_nothing_is_probed(tmp_path: Path) -> None:
+    bench = Workbench(tmp_path, others=lambda _: 0.8, forced=SMALL, step=0.05)
+    assert found(bench.run(cap_seconds=300.0)).width_class == ()
+    assert not any(" classes " in note for note in bench.notes())
+
+
+def test_each_setting_reads_in_the_chunks_that_suit_it(tmp_path: Path) -> None:
+    tuning = found(Workbench(tmp_path, rules=("on=any-chunk",), forced=SMALL).run())
+    assert names(tuning) == ["on", "off"]
+    assert [one.tuned.settings.prefill_chunk for one in tuning.choices] == [128, 256]
+
+
+def test_a_curve_that_was_cut_to_its_first_widths_decides_no_class(tmp_path: Path) -> None:
+    tuning = found(Workbench(tmp_path, step=0.02, forced=SMALL).run(cap_seconds=6.0))
+    assert 16 not in tuning.choices[0].tuned.table.widths
+    assert tuning.width_class == ()

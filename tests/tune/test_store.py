@@ -96,6 +96,12 @@ def test_settings_that_cannot_be_are_no_tuning_and_no_sheet(damage: tuple[str, s
             read(text.replace(before, after))
 
 
+def test_a_tuning_from_before_there_was_a_choice_of_gpus_still_loads() -> None:
+    old = TUNING.to_text().replace('\\"main_gpu\\": -1, ', "")
+    assert "main_gpu" not in old
+    assert Tuning.from_text(old) == TUNING
+
+
 def test_sheets(model: Path, records: Records) -> None:
     sheet = Sheet((16,))
     sheet.add(SETTINGS, 16, 1, 0.1)

@@ -18,6 +18,8 @@ from edgespec.tune.words import in_words, users
             "GPU, flash attention auto, 1 thread, KV cache q8_0",
         ),
         (LlamaSettings(n_gpu_layers=12), "12 layers on the GPU, flash attention off, 1 thread"),
+        (LlamaSettings(n_gpu_layers=-1, main_gpu=1), "GPU 1, flash attention off, 1 thread"),
+        (LlamaSettings(n_gpu_layers=12, main_gpu=0), "12 layers on the GPU 0, flash attention off, 1 thread"),
     ],
 )
 def test_words(settings: LlamaSettings, words: str) -> None:

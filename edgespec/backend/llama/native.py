@@ -12,7 +12,7 @@ import llama_cpp
 
 from edgespec.backend.llama.log import log
 from edgespec.backend.llama.support import require_support
-from edgespec.backend.settings import FlashAttention, KvType, LlamaSettings
+from edgespec.backend.settings import SPLIT, FlashAttention, KvType, LlamaSettings
 from edgespec.errors import CorruptModel, EngineFailure, NotEnoughMemory, UnsupportedModel
 
 FLASH = {
@@ -71,6 +71,8 @@ def load_model(path: Path, settings: LlamaSettings, progress: Progress | None = 
     watch = _Watch(progress)
     params = llama_cpp.llama_model_default_params()
     params.n_gpu_layers = settings.n_gpu_layers
+    if settings.main_gpu != SPLIT:
+        params.split_mode, params.main_gpu = llama_cpp.LLAMA_SPLIT_MODE_NONE, settings.main_gpu
     params.use_extra_bufts = settings.extra_buffers
     params.progress_callback = llama_cpp.llama_progress_callback(watch.report)
     pointer = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
@@ -112,6 +114,8 @@ class _Watch:
 def _load_error(path: Path, reason: str) -> Exception:
     what = f"cannot load the model {path}"
     lowered = reason.lower()
+    if "main_gpu" in lowered:
+        return EngineFailure(what, reason, "a GPU that it was measured on is gone: run 'edgespec tune'")
     if any(word in lowered for word in ("unknown", "only supports", "invalid ggml type")):
         return UnsupportedModel(what, reason, "use a model that this version of llama-cpp-python knows, or upgrade it")
     if _speaks_of_memory(lowered):

@@ -316,3 +316,16 @@ def test_a_loaded_model_hands_out_what_it_owns(toys: Toys) -> None:
     assert isinstance(model, LoadedModel)
     assert llama_cpp.llama_model_n_layer(model.pointer) == 3
     model.free()
+
+
+def test_without_a_gpu_it_does_not_matter_which_one_was_meant(toys: Toys) -> None:
+    """The library takes a main GPU out of its list of GPUs, and runs on the CPU where that is empty."""
+    model = load_model(toys.path(), replace(SETTINGS, n_gpu_layers=-1, main_gpu=0))
+    assert llama_cpp.llama_model_n_layer(model.pointer) == 3
+    model.free()
+
+
+def test_a_gpu_that_is_gone_is_an_error_that_says_what_to_do() -> None:
+    error = native._load_error(Path("m.gguf"), "invalid value for main_gpu: 1 (available devices: 1)")
+    assert isinstance(error, EngineFailure)
+    assert "edgespec tune" in error.remedy

@@ -1,0 +1,1 @@
+"""Making a step model of a GGUF, and measuring how well it does what its model does."""
