@@ -17,6 +17,7 @@ from edgespec.errors import BadInput
 
 if TYPE_CHECKING:
     from edgespec.engine import EngineOptions, GenerateOptions
+    from edgespec.text.grammar import Grammar
 
 T = TypeVar("T")
 Command = Callable[..., None]
@@ -57,6 +58,8 @@ class AnswerFlags:
     max_tokens: int | None
     stop: tuple[str, ...]
     predict: Path | None
+    json_schema: Path | None
+    grammar: Path | None
 
 
 def model_options(command: Command) -> Command:
@@ -88,6 +91,8 @@ def answer_options(temperature: float, top_p: float) -> Decorator:
         _option("--exact", is_flag=True, help="Bit for bit the answer of plain decoding, whatever is drafted."),
         _option("--draft", type=Drafts(), default="auto", show_default=True, metavar="NAMES|MODEL", help=DRAFT_HELP),
         _option("--predict", type=FILE, metavar="FILE", help="Draft from a text that the answer will resemble."),
+        _option("--json-schema", type=FILE, metavar="FILE", help="Answer with JSON that this schema allows."),
+        _option("--grammar", type=FILE, metavar="FILE", help="Answer with a text of this grammar, in Lark syntax."),
         _option("--max-tokens", type=int, help="The longest answer.  [default: 1024]"),
         _option("--stop", multiple=True, metavar="TEXT", help="End the answer before this text; can be repeated."),
     )
@@ -162,7 +167,7 @@ def draft_and_model(draft: str, flags: ModelFlags) -> tuple[DraftChoice, ModelFl
 
 
 def generate_options(flags: AnswerFlags) -> GenerateOptions:
-    """Draws a seed if none was given. Raises BadInput for a value out of range or an unreadable --predict file."""
+    """Draws a seed if none was given. Raises BadInput for a value out of range and for files that cannot be used."""
     from edgespec.engine import GenerateOptions
     from edgespec.spec.law import SamplingSettings
 
@@ -185,7 +190,21 @@ def generate_options(flags: AnswerFlags) -> GenerateOptions:
         exact=flags.exact,
         draft=DraftChoice.parse(flags.draft),
         prediction=read_text(flags.predict, "--predict") if flags.predict else "",
+        grammar=_grammar(flags),
     )
+
+
+def _grammar(flags: AnswerFlags) -> Grammar | None:
+    """Raises BadInput for an unreadable file, one that is no JSON schema, and for both a schema and a grammar."""
+    from edgespec.text.grammar import Grammar
+
+    if flags.json_schema and flags.grammar:
+        raise BadInput("--json-schema and --grammar", "an answer follows one of them", "give one")
+    if flags.json_schema:
+        return Grammar.json_schema(read_text(flags.json_schema, "--json-schema"), f"--json-schema {flags.json_schema}")
+    if flags.grammar:
+        return Grammar.lark(read_text(flags.grammar, "--grammar"), f"--grammar {flags.grammar}")
+    return None
 
 
 def _option(name: str, **settings: Any) -> Decorator:

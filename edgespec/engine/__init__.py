@@ -5,6 +5,7 @@ from edgespec.engine.answer import Answer, CancelToken
 from edgespec.engine.conversation import Conversation
 from edgespec.engine.core import Engine, Extras
 from edgespec.engine.options import EngineOptions, GenerateOptions
+from edgespec.text.grammar import Grammar
 
 __all__ = [
     "Answer",
@@ -15,4 +16,5 @@ __all__ = [
     "EngineOptions",
     "Extras",
     "GenerateOptions",
+    "Grammar",
 ]

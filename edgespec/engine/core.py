@@ -39,6 +39,7 @@ from edgespec.library.vocabulary import read_vocabulary
 from edgespec.spec.cost import DraftCosts
 from edgespec.spec.policy import Explanation, Policy
 from edgespec.spec.ports import Drafter, SequenceId
+from edgespec.text.constraint import GrammarCompiler
 from edgespec.text.template import load_template
 from edgespec.text.vocab import PromptEncoder, Segment, Vocabulary
 from edgespec.tune.tuning import Tuning
@@ -82,6 +83,8 @@ class Engine:
         self.notices = notices
         self.card = card
         self.encoder = PromptEncoder(opened.vocab)
+        ends = end_tokens(opened.vocab, card)
+        self._grammars = GrammarCompiler(opened.vocab, ends)
         self._ids = itertools.count()
         tuned = opened.tuned
         costs = partner.all_costs if partner else dict[str, DraftCosts]
@@ -99,7 +102,7 @@ class Engine:
             self._policies,
             drafters.for_request,
             opened.width_class,
-            end_tokens(opened.vocab, card),
+            ends,
             pacing=self._pacing,
             agreeing_threads=opened.agreeing_threads,
             suit=self._arranger.suit,
@@ -246,15 +249,17 @@ class Engine:
         """Queue a request made of tokens; `notices` are what the answer begins with.
 
         Raises at once: ContextOverflow for a prompt that cannot fit, BadInput for tokens that the model does not have
-        and for a prompt without any, EngineFailure when the engine is closed.
+        and for a prompt without any, or for a grammar that cannot be read, MissingExtra where the library that follows
+        grammars is not installed, EngineFailure when the engine is closed.
         """
         options = options or GenerateOptions()
         check_prompt(prompt, self.vocab.n_vocab, self.settings.n_ctx)
         check_sampling(options.sampling, self.vocab.n_vocab)
+        constraint = None if options.grammar is None else self._grammars.compile(options.grammar)
         answer = Answer(cancel or CancelToken(), on_piece)
         if self._remembers:
             on_done = self._remembering(prompt, on_done)
-        self._worker.submit(Request(sequence, keep, prompt, options, answer, on_done, on_round, notices))
+        self._worker.submit(Request(sequence, keep, prompt, options, answer, on_done, on_round, notices, constraint))
         return answer
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence as Seq
 
 from edgespec.choice import AUTO, CASCADE, MODEL, OFF, WITH_MODEL, DraftChoice
 from edgespec.draft.corpus import Corpus
+from edgespec.draft.forced import ForcedDrafter, Habits
 from edgespec.draft.given import GivenDrafter
 from edgespec.draft.guard import GuardedDrafter
 from edgespec.draft.lookup import LookupDrafter
@@ -56,9 +57,11 @@ class Drafters:
         self._corpus = corpus
         self._told = False
         self._general: dict[DraftChoice, tuple[Drafter, ...]] = {}
+        self._habits = Habits()
 
     def for_request(self, request: Request, notify: Callable[[Notice], None]) -> tuple[Drafter, ...]:
-        """A predicted text is drafted from even with `--draft off`, since the caller asked for it by name.
+        """A predicted text is drafted from even with `--draft off`, since the caller asked for it by name; what a
+        grammar forces with every other choice that drafts at all.
 
         Raises BadInput when the second model is asked for by name and there is none.
         """
@@ -67,6 +70,8 @@ class Drafters:
         if request.options.prediction:
             chosen.append(GivenDrafter(self._vocab.tokenize(request.options.prediction)))
         may_choose = self._may_choose(request, notify)
+        if request.constraint is not None and (may_choose or choice not in (DraftChoice.AUTO, DraftChoice.OFF)):
+            chosen.append(ForcedDrafter(request.constraint.fork().forced, self._habits))
         if may_choose or choice.names not in ((AUTO,), (OFF,)):
             chosen += self._general_of(choice)
         if choice.asks(CASCADE):

@@ -16,6 +16,7 @@ from edgespec.engine.placing import Course
 from edgespec.events import Completion, Finish, Notice, Piece, RoundReport, Timings, Usage
 from edgespec.spec.ports import Drafter, SequenceId, TokenLaw
 from edgespec.spec.sequence import SequenceState
+from edgespec.text.constraint import Constraint
 from edgespec.text.stream import Step, TextStream
 
 
@@ -24,7 +25,7 @@ class Request:
     """What the engine is asked for.
 
     Both callbacks run in the engine's thread: `on_round` after every round, `on_done` before the completion is handed
-    out. notices: what the user should see first.
+    out. notices: what the user should see first. constraint: the options' grammar, ready for this request alone.
     """
 
     sequence: SequenceId
@@ -35,6 +36,7 @@ class Request:
     on_done: Callable[[Completion], None] | None = None
     on_round: Callable[[RoundReport], None] | None = None
     notices: tuple[Notice, ...] = ()
+    constraint: Constraint | None = None
 
 
 @dataclass(slots=True)

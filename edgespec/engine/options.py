@@ -8,6 +8,7 @@ from pathlib import Path
 from edgespec.choice import DraftChoice
 from edgespec.errors import BadInput
 from edgespec.spec.law import SamplingSettings
+from edgespec.text.grammar import Grammar
 
 # A small model can talk in circles for ever; this much text is an essay, and the answer says that it was cut.
 DEFAULT_MAX_TOKENS = 1024
@@ -42,7 +43,7 @@ class EngineOptions:
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
     """How one answer is made. prediction: text the caller expects, drafted from. exact: bit for bit as without
-    drafting.
+    drafting. grammar: the shape it must have; an answer that `max_tokens` cuts short is the beginning of such a text.
     """
 
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
@@ -51,6 +52,7 @@ class GenerateOptions:
     exact: bool = False
     draft: DraftChoice = DraftChoice.AUTO
     prediction: str = ""
+    grammar: Grammar | None = None
 
     def __post_init__(self) -> None:
         _at_least("--max-tokens", self.max_tokens, 1)

@@ -248,7 +248,9 @@ class Worker:
         options = job.request.options
         limit = min(options.max_tokens, self._target.capabilities.n_ctx - len(job.request.prompt))
         job.times.prefilled = self._clock()
-        job.begin_decoding(Law(options.sampling), limit, self._end_tokens)
+        constraint = job.request.constraint
+        mask = None if constraint is None else constraint.mask(len(job.request.prompt))
+        job.begin_decoding(Law(options.sampling, mask), limit, self._end_tokens)
         self._policy([job]).charge(self._clock() - job.times.prefilled)
 
     # -- decoding -----------------------------------------------------------------------------------------------

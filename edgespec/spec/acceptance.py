@@ -189,7 +189,8 @@ class Acceptance:
             survival.append(survived)
             depth, above = depth + 1, claim
         sources = np.full(len(parents), source, np.uint8)
-        calibrated = DraftTree(tree.tokens, tree.parents, np.array(survival, np.float32), sources, tree.mode, tree.laws)
+        chances = np.array(survival, np.float32)
+        calibrated = DraftTree(tree.tokens, tree.parents, chances, sources, tree.mode, tree.laws, tree.pinned)
         return calibrated, Watch(profile, tally, tree.tokens.tolist(), parents, claims, position)
 
     def score(

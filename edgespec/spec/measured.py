@@ -25,6 +25,7 @@ from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.accounts import Accounts
 from edgespec.spec.calls import NO_PLAN, Calls
 from edgespec.spec.cost import CostTable, DraftCosts
+from edgespec.spec.keeping import Kept, any_pinned, keep_pinned
 from edgespec.spec.ledger import Entry, Ledger
 from edgespec.spec.livecosts import LiveCosts
 from edgespec.spec.policy import Decision, DrafterView, Explanation, Offer, Proposed, Reason, Selection
@@ -34,6 +35,7 @@ from edgespec.spec.prices import Prices, Pricing
 from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftMode
 from edgespec.spec.underway import Round, spent_of_grants
+from edgespec.spec.upkeep import Upkeep
 from edgespec.spec.weighed import Weighed, ranked, shares, weigh
 
 # Drafting must promise this much more than plain decoding: below it the estimates' own errors decide, and of several
@@ -73,6 +75,7 @@ class MeasuredPolicy:
         self._around_seconds = 0.0
         self._n_quiet = 0
         self._accounts = Accounts()
+        self._upkeep = Upkeep()
         self._plan = NO_PLAN
         self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset(), {})
 
@@ -95,6 +98,9 @@ class MeasuredPolicy:
         leaves = 1 if state.exact else max(1, min(self._max_leaves, capabilities.max_leaves))
         n_nodes = self._room(state, capabilities, n_sequences, leaves)
         if n_nodes <= 0:
+            return NO_PLAN
+        if self._upkeep.rests(drafter):
+            self.calls.refusal = Reason.NOT_WORTH_IT
             return NO_PLAN
         if self.calls.is_free(drafter, self._t1_seconds):
             if not self.calls.may_ask(self._t1_seconds):
@@ -124,6 +130,7 @@ class MeasuredPolicy:
     def select(self, offers: Seq[Offer], capabilities: Capabilities) -> list[Selection]:
         if not any(len(one.tree) for offer in offers for one in offer.proposed):
             return self._select_nothing(offers)
+        self._upkeep.drop()
         weighed = [weigh(offer, self.acceptance) for offer in offers]
         n_pending = sum(len(offer.state.pending) for offer in offers)
         context = sum(one.position for one in weighed) // len(weighed)
@@ -139,12 +146,17 @@ class MeasuredPolicy:
         headroom += pricing.plain_seconds - spent - self._around_seconds
         longest = headroom / self.costs.excess.factor
         n_nodes = self._choose(survivals, pricing, spent - invested, longest, weighed)
+        tokens, seconds = len(offers) + sum(survivals[:n_nodes]), pricing.seconds[n_nodes]
+        kept = self._keep_pinned(offers, pricing, spent - invested, longest)
+        if kept is not None:
+            weighed, n_nodes, tokens, seconds = [kept.weighed], kept.n_nodes, kept.tokens, kept.seconds
         reason = Reason.DRAFTED if n_nodes else self._why_plain(survivals, pricing, spent - invested, longest)
-        self._decide(reason, survivals[:n_nodes], pricing, spent, n_pending)
-        bound = pricing.seconds[n_nodes] * self.costs.excess.factor if n_nodes else 0.0
+        self._decide(reason, n_nodes, n_pending, tokens, spent + seconds, pricing)
+        bound = seconds * self.costs.excess.factor if n_nodes else 0.0
         risk = bound + spent + self._around_seconds - pricing.plain_seconds if n_nodes else self.calls.risk_seconds
         self._begin(weighed, context, n_nodes, pricing.t1_seconds, bound, risk, lent if n_nodes else None)
-        return [one.select(n) for one, n in zip(weighed, shares(weighed, n_nodes), strict=True)]
+        n_likely = n_nodes - sum(one.n_pinned for one in weighed)
+        return [one.select(n) for one, n in zip(weighed, shares(weighed, n_likely), strict=True)]
 
     def _select_nothing(self, offers: Seq[Offer]) -> list[Selection]:
         n_sequences, t1 = len(offers), self._t1_seconds
@@ -154,6 +166,7 @@ class MeasuredPolicy:
                 if one.plan.max_nodes:
                     reason = Reason.NO_MATCH
         self._rounds[reason] += 1
+        self._upkeep.drop()
         plain = t1 * n_sequences
         self.decision = Decision(reason, n_sequences, 0, n_sequences, float(n_sequences), plain, plain)
         self._begin((), len(offers[0].state.tokens), 0, t1, 0.0, self.calls.risk_seconds)
@@ -186,9 +199,17 @@ class MeasuredPolicy:
         n_best = best_size(survivals, pricing.seconds, pricing.n_sequences, spent, longest, _MARGIN)
         return pricing.or_trial(n_best, survivals, spent, longest)
 
+    def _keep_pinned(self, offers: Seq[Offer], pricing: Pricing, spent: float, longest: float) -> Kept | None:
+        """The pass with what drafters want for its rows, if that is better than any pass without."""
+        if self.costs.needs_plain or not any_pinned(offers):
+            return None
+        return keep_pinned(offers, self.acceptance, self._upkeep, pricing, spent, longest, _MARGIN)
+
     def _why_plain(self, survivals: Seq[float], pricing: Pricing, spent: float, longest: float) -> Reason:
         if self.costs.needs_plain:
             return Reason.REFRESH
+        if not survivals and pricing.seconds[1:2] not in ([], [math.inf]):
+            return Reason.NOT_WORTH_IT  # there were pinned nodes only
         possible = [seconds for seconds in pricing.seconds[1 : len(survivals) + 1] if seconds < math.inf]
         if not possible:
             return Reason.UNMEASURED
@@ -197,12 +218,13 @@ class MeasuredPolicy:
         wanted = best_size(survivals, pricing.seconds, pricing.n_sequences, spent, math.inf, _MARGIN)
         return Reason.LEDGER if wanted else Reason.NOT_WORTH_IT
 
-    def _decide(self, reason: Reason, taken: Seq[float], pricing: Pricing, spent: float, n_pending: int) -> None:
-        """Keep what was expected of nodes with the survivals `taken`, and why."""
+    def _decide(
+        self, reason: Reason, n_nodes: int, n_pending: int, tokens: float, seconds: float, pricing: Pricing
+    ) -> None:
+        """Keep what was expected of so many nodes, and why."""
         self._rounds[reason] += 1
-        n, n_sequences = len(taken), pricing.n_sequences
-        tokens, seconds = n_sequences + sum(taken), spent + pricing.seconds[n]
-        self.decision = Decision(reason, n_sequences, n, n_pending + n, tokens, seconds, pricing.plain_seconds)
+        n_sequences, n_rows = pricing.n_sequences, n_pending + n_nodes
+        self.decision = Decision(reason, n_sequences, n_nodes, n_rows, tokens, seconds, pricing.plain_seconds)
 
     # -- record -----------------------------------------------------------------------------------------------------
 
@@ -220,6 +242,7 @@ class MeasuredPolicy:
         )
         self._settle(entry)
         self._settle_accounts(offers, reports)
+        self._upkeep.settle(n_emitted)
         if done.n_nodes:
             gained = n_emitted * done.t1_seconds - report.seconds + done.invested_seconds
             self.calls.investments.settle([name for one in done.weighed for name in one.watches], gained)

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-import numpy as np
-
 from edgespec.events import RoundReport
 from edgespec.spec.cost import CostTable
 from edgespec.spec.ports import Capabilities, IntArray, Plan
 from edgespec.spec.predict import BreakEven
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import DraftTree, best_first, merge
+from edgespec.spec.tree import DraftTree, best_first, merge, n_pinned, unpinned
+from edgespec.spec.tree import through as through
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +187,13 @@ class FixedPolicy:
         if not len(merged):
             return Selection(merged, tuple(nodes))
         plan = max((one.plan for one in offer.proposed), key=lambda plan: plan.max_nodes)
+        chosen = cut(merged, nodes, plan.max_nodes, plan.max_leaves)
+        if n_pinned(chosen.tree) == n_pinned(merged):
+            return chosen
+        # Others may have guessed what hangs from a pinned node: without it their guesses stand on their own.
+        bare = [unpinned(one.tree) for one in offer.proposed]
+        merged, nodes = merge([tree for tree, _ in bare])
+        nodes = [through(own_map, own) for (_, own_map), own in zip(bare, nodes, strict=True)]
         return cut(merged, nodes, plan.max_nodes, plan.max_leaves)
 
     def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
@@ -206,12 +212,6 @@ def cut(merged: DraftTree, nodes: Seq[IntArray], max_nodes: int, max_leaves: int
     if best is merged:
         return Selection(merged, tuple(nodes))
     return Selection(best, tuple(through(own, kept) for own in nodes))
-
-
-def through(nodes: IntArray, node_map: IntArray) -> IntArray:
-    """Node numbers taken through one more map; -1 stays -1."""
-    final = [*node_map.tolist(), -1]
-    return np.array([final[node] for node in nodes.tolist()], np.int32)
 
 
 def node_room(state: SequenceState, capabilities: Capabilities, n_sequences: int) -> int:

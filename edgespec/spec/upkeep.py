@@ -41,7 +41,7 @@ class Record:
         """Tokens of a round with the pins."""
         return (self._n_tokens + _PRIOR_ROUNDS * _PRIOR_TOKENS) / (self._n_rounds + _PRIOR_ROUNDS)
 
-    def observe(self, n_tokens: int) -> None:
+    def observe(self, n_tokens: float) -> None:
         self._n_rounds = _KEPT * self._n_rounds + 1.0
         self._n_tokens = _KEPT * self._n_tokens + n_tokens
         self._next_rest = _SHORTEST_REST
@@ -61,10 +61,14 @@ class Record:
 
 
 class Upkeep:
-    """All drafters' records, by name. `kept`: those whose pins are in the pass under way."""
+    """All drafters' records, by name. `kept`: those whose pins are in the pass under way.
+
+    What other drafters are expected to give in that pass is not theirs.
+    """
 
     def __init__(self) -> None:
         self.kept: frozenset[str] = frozenset()
+        self._others = 0.0
         self._records: dict[str, Record] = {}
 
     def rests(self, drafter: str) -> bool:
@@ -81,10 +85,18 @@ class Upkeep:
         for drafter in drafters:
             self._record(drafter).refuse()
 
+    def keep(self, drafters: Iterable[str], others: float = 0.0) -> None:
+        """Their pins go into the pass under way, beside guesses of others that are expected to give so many tokens."""
+        self.kept, self._others = frozenset(drafters), others
+
+    def drop(self) -> None:
+        """No pins go into the pass under way."""
+        self.kept = frozenset()
+
     def settle(self, n_tokens: int) -> None:
         """The pass under way gave so many tokens."""
         for drafter in self.kept:
-            self._record(drafter).observe(n_tokens)
+            self._record(drafter).observe(n_tokens - self._others)
 
     def _record(self, drafter: str) -> Record:
         return self._records.setdefault(drafter, Record())

@@ -14,7 +14,7 @@ import numpy as np
 from edgespec.spec.acceptance import Acceptance, Watch
 from edgespec.spec.policy import Offer, Selection, cut
 from edgespec.spec.ports import IntArray
-from edgespec.spec.tree import EMPTY, DraftTree, best_first, is_chain, merge
+from edgespec.spec.tree import EMPTY, DraftTree, best_first, is_chain, merge, n_pinned, through, unpinned
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,8 @@ class Weighed:
     """One sequence's trees as one, with calibrated survival; `nodes` are the node maps of the merge.
 
     likely: survivals of the part that keeps to the plans' limits, descending. watches: for each drafter that proposed
-    something, what will score it. position: tokens committed before the round.
+    something, what will score it. position: tokens committed before the round. n_pinned: nodes that come before the
+    likely ones, since their drafters want them for their rows and pay for them; none of them is among the likely.
     """
 
     tree: DraftTree
@@ -31,32 +32,42 @@ class Weighed:
     max_leaves: int
     watches: dict[str, Watch]
     position: int
+    n_pinned: int = 0
 
     def select(self, n_nodes: int) -> Selection:
-        """The `n_nodes` likeliest."""
+        """The pinned nodes and the `n_nodes` likeliest others."""
+        n_nodes = self.n_pinned + max(0, n_nodes)
         if n_nodes <= 0:
             return Selection(EMPTY, tuple(np.full(len(own), -1, np.int32) for own in self.nodes))
         return cut(self.tree, self.nodes, n_nodes, self.max_leaves)
 
 
-def weigh(offer: Offer, acceptance: Acceptance) -> Weighed:
-    """Raises ValueError if a SAMPLED tree meets another one, as `merge` does."""
+def weigh(offer: Offer, acceptance: Acceptance, keeps_pinned: bool = False) -> Weighed:
+    """Pinned nodes are dropped before the merge, with all below them, or kept if all of them fit together.
+
+    Raises ValueError if a SAMPLED tree meets another one, as `merge` does.
+    """
     position = len(offer.state.tokens)
     trees: list[DraftTree] = []
     watches: dict[str, Watch] = {}
+    own_maps: list[IntArray | None] = []
     max_nodes, max_leaves = 0, 1
     for source, one in enumerate(offer.proposed):
-        tree = one.tree
+        tree, own_map = (one.tree, None) if keeps_pinned or not len(one.tree.pinned) else unpinned(one.tree)
+        own_maps.append(own_map)
         if len(tree):
             tree, watches[one.drafter] = acceptance.calibrate(offer.state.id, one.drafter, source, tree, position)
         trees.append(tree)
         max_nodes, max_leaves = max(max_nodes, one.plan.max_nodes), max(max_leaves, one.plan.max_leaves)
     merged, nodes = merge(trees)
+    nodes = [own if old is None else through(old, own) for old, own in zip(own_maps, nodes, strict=True)]
     likely: list[float] = merged.survival.tolist()
-    if not is_chain(merged):
+    n_kept = 0
+    if not is_chain(merged) or len(merged.pinned):
         best, _ = best_first(merged, max_nodes, max_leaves)
-        likely = sorted(best.survival.tolist(), reverse=True)
-    return Weighed(merged, tuple(nodes), likely[:max_nodes], max_leaves, watches, position)
+        n_kept = n_pinned(best)
+        likely = sorted((best.survival[~best.pinned] if n_kept else best.survival).tolist(), reverse=True)
+    return Weighed(merged, tuple(nodes), likely[: max_nodes - n_kept], max_leaves, watches, position, n_kept)
 
 
 def ranked(weighed: Seq[Weighed]) -> list[float]:

@@ -92,7 +92,7 @@ def test_a_tuned_model_drafts(tuned: Path) -> None:
     (lookup,) = got["drafters"]
     assert lookup["speedup"] > 1.2
     result = invoke(tuned)
-    assert "lookup, wherever it pays" in result.stdout
+    assert "suffix, wherever it pays" in result.stdout
     assert "what keeps it" not in result.stdout.replace("what keeps it from drafting more:\n  cores-taken", "")
 
 
@@ -168,7 +168,7 @@ def test_where_drafting_is_switched_off_is_named(tuned: Path, monkeypatch: pytes
     (elsewhere,) = got["reasons"]
     assert "'chat' in config.toml" in elsewhere["evidence"]
     assert "'run' by EDGESPEC_RUN_DRAFT" in elsewhere["evidence"]
-    assert got["drafter"] == "lookup"
+    assert got["drafter"] == "suffix"
 
 
 def test_a_prediction_is_the_first_drafter(tuned: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from edgespec.cli.main import cli
+from edgespec.errors import BadInput
 from tests.cli.conftest import Invoke, PressesCtrlC
 
 PROMPT = "the river runs under the bridge and the river runs under the bridge and the river"
@@ -214,6 +215,39 @@ def test_a_system_prompt_is_read_too(invoke: Invoke, toy: Path) -> None:
     assert (
         answer(invoke, toy, PROMPT, "--system", "the dog")["usage"]["prompt_tokens"] > plain["usage"]["prompt_tokens"]
     )
+
+
+def test_an_answer_follows_a_schema_or_a_grammar(invoke: Invoke, toy: Path, tmp_path: Path) -> None:
+    schema, grammar = tmp_path / "shape.json", tmp_path / "shape.lark"
+    schema.write_text(
+        '{"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], '
+        '"additionalProperties": false}'
+    )
+    grammar.write_text('start: "so be it"')
+    said = answer(invoke, "--json-schema", schema, "--draft", "lookup", toy, PROMPT)
+    assert json.loads(said["text"]) in ({"ok": True}, {"ok": False})
+    assert said["finish_reason"] == "stop"
+    assert answer(invoke, "--grammar", grammar, toy, PROMPT)["text"] == "so be it"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--json-schema", "none.json"], "none.json"),
+        (["--json-schema", "bad.json"], "bad.json: it is no JSON"),
+        (["--json-schema", "odd.json"], "odd.json: Invalid type"),
+        (["--grammar", "bad.json", "--json-schema", "odd.json"], "give one"),
+    ],
+)
+def test_a_shape_that_cannot_be_used_is_refused(
+    invoke: Invoke, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], complaint: str
+) -> None:
+    (tmp_path / "bad.json").write_text("{")
+    (tmp_path / "odd.json").write_text('{"type": "objec"}')
+    monkeypatch.chdir(tmp_path)
+    result = invoke("run", *arguments, toy, PROMPT)
+    assert result.exit_code == BadInput.exit_code
+    assert complaint in result.stderr
 
 
 def test_the_answer_ends_before_a_stop_text(invoke: Invoke, toy: Path) -> None:

@@ -12,9 +12,11 @@ from edgespec.backend.toy import ToyModel
 from edgespec.draft.jacobi import JacobiDrafter
 from edgespec.draft.lookahead import LookaheadDrafter
 from edgespec.draft.lookup import LookupDrafter
+from edgespec.spec.cost import CostTable
 from edgespec.spec.law import SamplingSettings
+from edgespec.spec.measured import MeasuredPolicy
 from edgespec.spec.policy import FixedPolicy
-from edgespec.spec.ports import Capabilities, FloatArray, Needs, Plan
+from edgespec.spec.ports import Capabilities, Commit, Drafter, FloatArray, IntArray, Needs, Plan, Rows
 from edgespec.spec.tree import EMPTY, check_tree, depths, is_chain, n_leaves, n_pinned
 from tests.draft.decoding import decode
 from tests.draft.fake import NoRows, commit_of, prompt_of
@@ -58,6 +60,20 @@ class TiedRows:
         return logits
 
 
+class PinsSeen(Witness):
+    """Counts the passes that carried all of its pinned nodes; there are none that carried a part of them."""
+
+    def __init__(self, inner: Drafter) -> None:
+        super().__init__(inner)
+        self.n_kept = 0
+
+    def observe(self, sequence: int, commit: Commit, rows: Rows, nodes: IntArray) -> None:
+        kept = set((nodes[self.own.pinned] >= 0).tolist()) if n_pinned(self.own) else set()
+        assert len(kept) <= 1
+        self.n_kept += True in kept
+        super().observe(sequence, commit, rows, nodes)
+
+
 # -- speculative == plain ---------------------------------------------------------------------------------------------
 
 
@@ -71,7 +87,7 @@ def test_fast_answers_are_plain_ones(
     asked = Asked(
         prompt, sampling, data.draw(st.sampled_from([1, 5, 20])), data.draw(st.sampled_from([frozenset(), {2}]))
     )
-    drafters = (Witness(kind()), *([Witness(LookupDrafter(1))] if data.draw(st.booleans()) else []))
+    drafters = (PinsSeen(kind()), *([Witness(LookupDrafter(1))] if data.draw(st.booleans()) else []))
     decoded = decode(model, ROOMY, asked, drafters, FixedPolicy(max_nodes=n, max_leaves=k))
     plain = plain_fast(model, asked)
     assert decoded.plain.finish == plain.finish
@@ -91,6 +107,21 @@ def test_exact_answers_are_plain_ones_bit_for_bit(
     assert decoded.plain == plain_exact(model, limits, asked)
     assert all(report.tree_parents == tuple(range(-1, report.n_drafted - 1)) for report in decoded.reports)
     assert {report.n_rows for report in decoded.reports} <= set(widths)
+
+
+def test_the_measured_policy_keeps_the_window_where_rows_are_free_and_drops_it_where_they_are_not() -> None:
+    widths = (*range(1, 17), 24, 32)
+    model, asked = ToyModel(n_vocab=N_VOCAB, order=2, seed=11), Asked((1, 2, 3), SamplingSettings(), 120)
+    limits = replace(ROOMY, max_rows=32)
+    pinned = {}
+    for slope in (0.0, 0.6):
+        table = CostTable((0,), widths, (tuple(1.0 + slope * (width - 1) for width in widths),))
+        drafter = PinsSeen(LookaheadDrafter(5, 4))
+        decoded = decode(model, limits, asked, (drafter,), MeasuredPolicy(table, max_leaves=16))
+        assert decoded.plain == plain_fast(model, asked)
+        pinned[slope] = drafter.n_kept / len(decoded.reports)
+    assert pinned[0.0] > 0.8
+    assert pinned[0.6] == 0.0
 
 
 # -- the tree ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from edgespec.events import Finish, Notice, RoundReport
 from edgespec.spec.law import SamplingSettings
 from edgespec.spec.policy import FixedPolicy
 from edgespec.spec.ports import Capabilities
+from edgespec.text.grammar import Grammar
 from tests.engine.toy_engine import EngineTarget, ToyOpened, answered, done, engine_over, plain_answer
 from tests.library.toy_card import toy_card
 from tests.spec.plain_decoding import Asked, plain_fast
@@ -82,6 +84,47 @@ def test_a_prediction_that_comes_true_saves_passes() -> None:
     assert answered(guessed) == answered(plain)
     assert "given" in guessed.timings.drafter
     assert guessed.timings.passes < plain.timings.passes
+
+
+SHAPE = Grammar.json_schema(
+    '{"type": "object", "properties": {"ok": {"type": "boolean"}, "n": {"enum": [1, 22]}}, "required": ["ok", "n"], '
+    '"additionalProperties": false}'
+)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_answer_has_the_shape_that_was_asked_for(temperature: float, exact: bool) -> None:
+    """From the second answer of a sequence on, too; forced tokens save passes and change nothing."""
+    asked = GenerateOptions(
+        SamplingSettings(temperature=temperature, seed=5), max_tokens=60, exact=exact, grammar=SHAPE
+    )
+    dense = replace(MODEL, masked=0.0)  # else a token that must come may be impossible
+    with engine_over(EngineTarget(dense, LIMITS), widths=(1, 2, 4, 8, 16)) as engine:
+        sequence = engine.new_sequence()
+        for prompt in (PROMPT, [*PROMPT, *VOCAB.tokenize("{more")]):
+            plain = done(engine.submit(sequence, True, prompt, replace(asked, draft=DraftChoice.OFF)))
+            drafted = done(engine.submit(sequence, True, prompt, asked))
+            assert set(json.loads(plain.text)) == {"ok", "n"}
+            assert plain.finish is Finish.STOP
+            assert answered(drafted) == answered(plain)
+            assert "forced" in drafted.timings.drafter
+            assert drafted.timings.passes < plain.timings.passes
+
+
+def test_answers_of_different_shapes_share_passes() -> None:
+    dense = replace(MODEL, masked=0.0)
+    shapes = (SHAPE, None, Grammar.lark('start: "x" /[a-c]{9}/ "y"'))
+    asked = [GenerateOptions(max_tokens=30, grammar=shape) for shape in shapes]
+    with engine_over(EngineTarget(dense, LIMITS)) as engine:
+        alone = [answered(done(engine.complete("the prompt", one))) for one in asked]
+        running = [engine.complete("the prompt", one) for one in asked]
+        assert [answered(done(answer)) for answer in running] == alone
+
+
+def test_a_grammar_that_cannot_be_read_is_refused_at_once() -> None:
+    with engine_over(target_of()) as engine, pytest.raises(BadInput, match="unknown name"):
+        engine.complete("the prompt", replace(OPTIONS, grammar=Grammar.lark("start: foo")))
 
 
 def test_the_policy_is_the_callers() -> None:

@@ -12,6 +12,8 @@ from edgespec.engine.job import Request
 from edgespec.engine.options import GenerateOptions
 from edgespec.events import Notice
 from edgespec.spec.ports import Drafter, Plan
+from edgespec.text.constraint import GrammarCompiler
+from edgespec.text.grammar import Grammar
 from tests.draft.fake import NoRows, commit_of
 from tests.text.toy_vocab import ToyVocabulary
 
@@ -41,6 +43,22 @@ def test_who_guesses(options: GenerateOptions, names: list[str]) -> None:
     made = drafters_of(options, drafters(), [])
     assert [one.name for one in made] == names
     assert all(isinstance(one, GuardedDrafter) for one in made)
+
+
+def shaped(draft: DraftChoice, decides: bool = True) -> list[str]:
+    grammar = Grammar.json_object()
+    constraint = GrammarCompiler(VOCAB, VOCAB.end_tokens).compile(grammar)
+    options = GenerateOptions(draft=draft, grammar=grammar)
+    request = Request(0, False, [1], options, Answer(CancelToken()), constraint=constraint)
+    return [one.name for one in drafters(decides).for_request(request, lambda _notice: None)]
+
+
+def test_what_a_grammar_forces_is_drafted_wherever_anything_is() -> None:
+    assert shaped(DraftChoice.AUTO) == ["forced", "suffix"]
+    assert shaped(DraftChoice.LOOKUP) == ["forced", "lookup"]
+    assert shaped(DraftChoice.LOOKUP, decides=False) == ["forced", "lookup"]
+    assert shaped(DraftChoice.OFF) == []
+    assert shaped(DraftChoice.AUTO, decides=False) == []
 
 
 def test_a_prediction_is_drafted_from() -> None:

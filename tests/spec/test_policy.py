@@ -12,7 +12,7 @@ from edgespec.spec.law import Law, SamplingSettings
 from edgespec.spec.policy import FixedPolicy, Offer, Policy, Proposed, node_room, through
 from edgespec.spec.ports import Capabilities, Plan
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import EMPTY, DraftTree, best_first, merge
+from edgespec.spec.tree import EMPTY, DraftTree, best_first, merge, n_pinned, tree_of, unpinned
 from tests.spec.random_trees import trees
 
 ROOMY = Capabilities(n_ctx=100, n_vocab=4, max_rows=16, max_chunk=8, max_leaves=4, can_rollback=True)
@@ -95,6 +95,11 @@ def test_it_selects_the_likeliest(tree: DraftTree, max_nodes: int, max_leaves: i
     chosen = FixedPolicy().select([offer_of(tree, Plan(max_nodes, max_leaves))], ROOMY)[0]
     merged, (in_merged,) = merge([tree])
     plain, plain_nodes = best_first(merged, max_nodes, max_leaves)
+    if n_pinned(plain) < n_pinned(merged):
+        bare, in_bare = unpinned(tree)
+        merged, (bare_in_merged,) = merge([bare])
+        in_merged = through(in_bare, bare_in_merged)
+        plain, plain_nodes = best_first(merged, max_nodes, max_leaves)
     assert chosen.tree.tokens.tolist() == plain.tokens.tolist()
     assert chosen.nodes[0].tolist() == through(in_merged, plain_nodes).tolist()
 
@@ -104,3 +109,15 @@ def test_it_learns_nothing() -> None:
     before = policy.plan(state, "any", ROOMY, 1)
     policy.record([offer_of(EMPTY, before)], [RoundReport(4, 0, 3, 0, (1,), ("",), 0.0, 0.0, 0.0)], 0.0)
     assert policy.plan(state, "any", ROOMY, 1) == before
+
+
+def test_the_fixed_policy_keeps_pinned_nodes_that_fit_and_else_what_others_guess() -> None:
+    window = tree_of([1, 2, 3], [-1, 0, 1], [0.1, 0.1, 0.1], pinned=[True, True, True])
+    guesses = tree_of([1, 3], [-1, 0], [0.9, 0.8])
+    for max_nodes, kept, own in ((5, 4, [0, 1, 2]), (2, 2, [-1, -1, -1])):
+        plan = Plan(max_nodes, 2)
+        offer = Offer(state_of(), (Proposed("window", plan, window, 0.0), Proposed("any", plan, guesses, 0.0)))
+        chosen = FixedPolicy(max_nodes, 2).select([offer], ROOMY)[0]
+        assert len(chosen.tree) == kept
+        assert (chosen.nodes[0] >= 0).tolist() == [node >= 0 for node in own]
+        assert chosen.tree.tokens[chosen.nodes[1]].tolist() == [1, 3]

@@ -11,7 +11,7 @@ from edgespec.spec.law import Law, SamplingSettings
 from edgespec.spec.policy import Offer, Proposed, Selection, cut
 from edgespec.spec.ports import Plan
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import DraftTree, best_first, chain, merge
+from edgespec.spec.tree import DraftTree, best_first, chain, merge, n_pinned, through, unpinned
 from edgespec.spec.weighed import Weighed, ranked, shares, weigh
 from tests.spec.random_trees import trees
 
@@ -43,15 +43,33 @@ def test_it_selects_what_calibrating_merging_and_cutting_would(
 ) -> None:
     acceptance = Acceptance()
     weighed = weigh(offer(drafts, Plan(max_nodes, max_leaves)), acceptance)
-    calibrated = [acceptance.calibrate(0, f"d{i}", i, tree, 3)[0] for i, tree in enumerate(drafts)]
-    merged, nodes = merge(calibrated)
+    bare = [unpinned(tree) for tree in drafts]
+    merged, nodes = merge([acceptance.calibrate(0, f"d{i}", i, tree, 3)[0] for i, (tree, _) in enumerate(bare)])
+    nodes = [through(old, own) for (_, old), own in zip(bare, nodes, strict=True)]
     n = min(n_nodes, len(weighed.likely))
     assert same(weighed.select(n), cut(merged, nodes, n, max_leaves if drafts else 1))
     best, _ = best_first(merged, max_nodes, max_leaves)
     assert weighed.likely == sorted(best.survival.tolist(), reverse=True)
     assert len(weighed.select(n).tree) == n
-    assert set(weighed.watches) == {f"d{i}" for i, tree in enumerate(drafts) if len(tree)}
-    assert weighed.position == 3
+    assert set(weighed.watches) == {f"d{i}" for i, (tree, _) in enumerate(bare) if len(tree)}
+    assert (weighed.position, weighed.n_pinned) == (3, 0)
+
+
+@given(st.lists(trees(max_nodes=8, siblings_differ=True), max_size=3), st.integers(1, 12), st.integers(1, 4))
+def test_pinned_nodes_are_kept_on_demand_and_are_nothing_to_count_on(
+    drafts: list[DraftTree], max_nodes: int, max_leaves: int
+) -> None:
+    acceptance = Acceptance()
+    weighed = weigh(offer(drafts, Plan(max_nodes, max_leaves)), acceptance, keeps_pinned=True)
+    merged, nodes = merge([acceptance.calibrate(0, f"d{i}", i, tree, 3)[0] for i, tree in enumerate(drafts)])
+    best, _ = best_first(merged, max_nodes, max_leaves)
+    assert weighed.n_pinned == n_pinned(best) in (0, n_pinned(merged))
+    pinned = best.pinned if len(best.pinned) else np.zeros(len(best), np.bool_)
+    assert weighed.likely == sorted(best.survival[~pinned].tolist(), reverse=True)
+    for n in range(len(weighed.likely) + 1):
+        chosen = weighed.select(n)
+        assert same(chosen, cut(merged, nodes, weighed.n_pinned + n, max_leaves if drafts else 1))
+        assert n_pinned(chosen.tree) == weighed.n_pinned
 
 
 @given(st.lists(st.lists(st.sampled_from([0.9, 0.5, 0.5, 0.1]), max_size=5), min_size=1, max_size=4), st.data())
