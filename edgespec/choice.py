@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from edgespec.errors import BadInput
 
-AUTO, OFF, MODEL, CASCADE = "auto", "off", "model", "cascade"
+AUTO, OFF, MODEL, CASCADE, LOOKAHEAD = "auto", "off", "model", "cascade", "lookahead"
 # Drafters that can be asked for by name, in the order in which they are asked.
-DRAFTERS = ("lookup", "suffix", "recycle", CASCADE, MODEL)
+DRAFTERS = ("lookup", "suffix", "recycle", LOOKAHEAD, "jacobi", CASCADE, MODEL)
 # Those that need a second model.
 WITH_MODEL = (MODEL, CASCADE)
 

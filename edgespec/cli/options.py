@@ -58,6 +58,7 @@ class AnswerFlags:
     max_tokens: int | None
     stop: tuple[str, ...]
     predict: Path | None
+    verify: str
     json_schema: Path | None
     grammar: Path | None
 
@@ -93,6 +94,7 @@ def answer_options(temperature: float, top_p: float) -> Decorator:
         _option("--predict", type=FILE, metavar="FILE", help="Draft from a text that the answer will resemble."),
         _option("--json-schema", type=FILE, metavar="FILE", help="Answer with JSON that this schema allows."),
         _option("--grammar", type=FILE, metavar="FILE", help="Answer with a text of this grammar, in Lark syntax."),
+        _option("--verify", default="path", show_default=True, metavar="NAME", help=VERIFY_HELP),
         _option("--max-tokens", type=int, help="The longest answer.  [default: 1024]"),
         _option("--stop", multiple=True, metavar="TEXT", help="End the answer before this text; can be repeated."),
     )
@@ -115,9 +117,11 @@ class Drafts(click.ParamType[str]):
         return value
 
 
+VERIFY_HELP = "How drafts are judged: path, rejection, block, sibling-set, specinfer, recursive or traversal."
 DRAFT_HELP = (
     "auto: what pays. off: plain decoding. lookup, suffix: what followed the same words before, here or in the corpus. "
-    "recycle: what the model nearly said. model: the second model; cascade: with drafts of its own. A comma joins "
+    "recycle: what the model nearly said. lookahead, jacobi: its own guesses, refined. model: the second model; "
+    "cascade: with drafts of its own. A comma joins "
     "several; a file or a model's name makes it the second model."
 )
 
@@ -189,6 +193,7 @@ def generate_options(flags: AnswerFlags) -> GenerateOptions:
         stop=flags.stop,
         exact=flags.exact,
         draft=DraftChoice.parse(flags.draft),
+        verify=flags.verify,
         prediction=read_text(flags.predict, "--predict") if flags.predict else "",
         grammar=_grammar(flags),
     )

@@ -83,6 +83,7 @@ SETTINGS: dict[str, Setting] = {
         lambda options: "on" if options.exact else "off",
         lambda options, text: replace(options, exact=read_switch("exact", text)),
     ),
+    "verify": Setting(lambda options: options.verify, lambda options, text: replace(options, verify=text.lower())),
     "draft": Setting(
         lambda options: options.draft.value,
         lambda options, text: replace(options, draft=read_draft(text)),

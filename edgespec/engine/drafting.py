@@ -10,6 +10,8 @@ from edgespec.draft.corpus import Corpus
 from edgespec.draft.forced import ForcedDrafter, Habits
 from edgespec.draft.given import GivenDrafter
 from edgespec.draft.guard import GuardedDrafter
+from edgespec.draft.jacobi import JacobiDrafter
+from edgespec.draft.lookahead import LookaheadDrafter
 from edgespec.draft.lookup import LookupDrafter
 from edgespec.draft.recycle import RecycleDrafter
 from edgespec.draft.suffix import SuffixDrafter
@@ -19,6 +21,8 @@ from edgespec.errors import BadInput
 from edgespec.events import Notice
 from edgespec.spec.law import Law
 from edgespec.spec.ports import Drafter
+from edgespec.spec.ratio import PATH
+from edgespec.spec.tree import DraftMode
 from edgespec.text.vocab import Vocabulary
 
 NOT_TUNED = Notice(
@@ -30,6 +34,10 @@ NOT_TUNED = Notice(
 # What `auto` asks beside a second model. Recycling has a guess in every round, which costs more than it gives where a
 # pass of a few rows costs much more than one of one row.
 AUTOMATIC = ("suffix",)
+
+
+# How the second model chooses its guesses for each verifier; SAMPLED where nothing is said.
+_MODES = {PATH: DraftMode.COUPLED, "sibling-set": DraftMode.POINT, "specinfer": DraftMode.REPEATED}
 
 
 class Drafters:
@@ -77,8 +85,14 @@ class Drafters:
         if choice.asks(CASCADE):
             chosen.append(self._partner_for(request).cascade(Law(request.options.sampling), self._corpus))
         if choice.asks(MODEL) or (may_choose and self._partner is not None and self._partner.may_pay):
-            chosen.append(self._partner_for(request).drafter(Law(request.options.sampling)))
+            if request.options.verify != PATH:  # a drawn tree cannot share a pass with guesses of another kind
+                chosen.clear()
+            chosen.append(self._second(request))
         return tuple(GuardedDrafter(one, self._vocab.n_vocab, self._clock, notify) for one in chosen)
+
+    def _second(self, request: Request) -> Drafter:
+        mode = _MODES.get(request.options.verify, DraftMode.SAMPLED)
+        return self._partner_for(request).drafter(Law(request.options.sampling), mode)
 
     def _partner_for(self, request: Request) -> Partner:
         if self._partner is None:
@@ -100,9 +114,14 @@ class Drafters:
         return found
 
     def _make(self, name: str) -> Drafter:
-        if name == "suffix":
-            return SuffixDrafter(self._corpus)
-        return RecycleDrafter() if name == "recycle" else LookupDrafter()
+        makes: dict[str, Callable[[], Drafter]] = {
+            "lookup": LookupDrafter,
+            "suffix": lambda: SuffixDrafter(self._corpus),
+            "recycle": RecycleDrafter,
+            "lookahead": LookaheadDrafter,
+            "jacobi": JacobiDrafter,
+        }
+        return makes[name]()
 
     def _may_choose(self, request: Request, notify: Callable[[Notice], None]) -> bool:
         if request.options.draft != DraftChoice.AUTO:

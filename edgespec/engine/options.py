@@ -8,6 +8,7 @@ from pathlib import Path
 from edgespec.choice import DraftChoice
 from edgespec.errors import BadInput
 from edgespec.spec.law import SamplingSettings
+from edgespec.spec.ratio import PATH, VERIFIER_NAMES
 from edgespec.text.grammar import Grammar
 
 # A small model can talk in circles for ever; this much text is an essay, and the answer says that it was cut.
@@ -43,7 +44,8 @@ class EngineOptions:
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
     """How one answer is made. prediction: text the caller expects, drafted from. exact: bit for bit as without
-    drafting. grammar: the shape it must have; an answer that `max_tokens` cuts short is the beginning of such a text.
+    drafting. verify: how drafts are judged. grammar: the shape it must have; an answer that `max_tokens` cuts short is
+    the beginning of such a text.
     """
 
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
@@ -52,10 +54,17 @@ class GenerateOptions:
     exact: bool = False
     draft: DraftChoice = DraftChoice.AUTO
     prediction: str = ""
+    verify: str = PATH
     grammar: Grammar | None = None
 
     def __post_init__(self) -> None:
         _at_least("--max-tokens", self.max_tokens, 1)
+        if self.verify not in VERIFIER_NAMES:
+            known = ", ".join(VERIFIER_NAMES)
+            raise BadInput(f"--verify {self.verify}", "there is no such verifier", f"choose among {known}")
+        if self.exact and self.verify != PATH:
+            why = "what it emits depends on what was drafted, so it cannot be bit for bit plain decoding"
+            raise BadInput(f"--verify {self.verify} with --exact", why, f"use '--verify {PATH}'")
         if "" in self.stop:
             raise BadInput("stop string ''", "an empty text would end every answer before it begins", "leave it out")
 

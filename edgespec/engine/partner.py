@@ -28,6 +28,7 @@ from edgespec.spec.placement import Choice, choose
 from edgespec.spec.policy import Policy
 from edgespec.spec.ports import Drafter
 from edgespec.spec.step import StepModel
+from edgespec.spec.tree import DraftMode
 from edgespec.tune.pair import PairTimes, StepTimes
 from edgespec.tune.tuning import Tuned
 
@@ -90,11 +91,11 @@ class Partner:
         if self._pipeline is not None:
             self._pipeline.ahead = may
 
-    def drafter(self, law: Law) -> Drafter:
-        """For one request."""
-        if self._pipeline is not None:
+    def drafter(self, law: Law, mode: DraftMode = DraftMode.COUPLED) -> Drafter:
+        """For one request. mode: how it chooses its guesses; only coupled ones can be made beside the target."""
+        if self._pipeline is not None and mode is DraftMode.COUPLED:
             return PipelinedDrafter(self._pipeline, law)
-        return ModelDrafter(self._opened(), law, self._clock)
+        return ModelDrafter(self._opened(), law, self._clock, mode)
 
     def cascade(self, law: Law, corpus: Corpus | None) -> Drafter:
         """For one request: it drafts in turn with the target, and is drafted for by what needs no model, and by a

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from edgespec.choice import DraftChoice
+from edgespec.choice import LOOKAHEAD, DraftChoice
 from edgespec.engine.profiles import Profiles
 from edgespec.spec.cost import CostTable, DraftCosts
 from edgespec.spec.ledger import Entry
@@ -16,6 +16,16 @@ from edgespec.spec.measured import MeasuredPolicy
 from edgespec.spec.policy import Explanation, FixedPolicy, Policy
 
 Journal = Callable[[DraftChoice, Entry], None]
+
+
+# A look-ahead window is as many columns wide, with its guesses beside it. Other drafts are chains: one branch more costs
+# as many rows as a longer chain, and adds less.
+WINDOW_LEAVES = 8
+WINDOW_NODES = 24
+
+
+def leaves_for(choice: DraftChoice) -> int:
+    return WINDOW_LEAVES if choice.asks(LOOKAHEAD) else 1
 
 
 class Policies:
@@ -39,7 +49,7 @@ class Policies:
         self._journal = journal
         self._own = own
         self._plain = FixedPolicy(max_nodes=0)
-        self._unmeasured = FixedPolicy()
+        self._unmeasured = {False: FixedPolicy(), True: FixedPolicy(WINDOW_NODES, WINDOW_LEAVES)}
         self._measured: dict[DraftChoice, MeasuredPolicy] = {}
         if store is not None and table is not None:  # so that no answer waits for the disk
             self._of_choice(DraftChoice.AUTO, table)
@@ -56,7 +66,7 @@ class Policies:
         if not choices:
             return self._plain
         if self._table is None:
-            return self._unmeasured
+            return self._unmeasured[any(choice.asks(LOOKAHEAD) for choice in choices)]
         return self._of_choice(DraftChoice.AUTO if len(choices) > 1 else next(iter(choices)), self._table)
 
     def reprice(self, table: CostTable) -> None:
@@ -87,7 +97,7 @@ class Policies:
     def _made(self, choice: DraftChoice, table: CostTable) -> MeasuredPolicy:
         journal = self._journal
         write = None if journal is None else (lambda entry: journal(choice, entry))
-        policy = MeasuredPolicy(table, self._draft_costs(), journal=write)
+        policy = MeasuredPolicy(table, self._draft_costs(), leaves_for(choice), write)
         if self._store is not None:
             policy.acceptance.recall(self._store.load(choice))
         return policy

@@ -27,9 +27,9 @@ from edgespec.errors import EdgeSpecError, EngineFailure
 from edgespec.events import Finish, RoundReport
 from edgespec.spec.law import Law
 from edgespec.spec.policy import Policy
-from edgespec.spec.ports import SequenceId
+from edgespec.spec.ports import SequenceId, Verifier
+from edgespec.spec.ratio import PATH, verifier_of
 from edgespec.spec.round import Drafting, Loop
-from edgespec.spec.verify import PathVerifier
 from edgespec.text.stream import TextStream
 from edgespec.text.vocab import Vocabulary
 
@@ -69,7 +69,8 @@ class Worker:
         self._end_tokens = end_tokens
         self._clock = clock
         self._policies = policies
-        self._loop = Loop(self._target, policies.of(()), PathVerifier(), clock)
+        self._verifiers: dict[str, Verifier] = {}
+        self._loop = Loop(self._target, policies.of(()), self._verifier(PATH), clock)
         self._cache = CacheBook(self._target)
         self._suit = suit
         self._inbox = Inbox()
@@ -256,11 +257,15 @@ class Worker:
     # -- decoding -----------------------------------------------------------------------------------------------
 
     def _round(self) -> None:
-        """One round for every request. They share passes; an exact one is alone here (see CacheBook.reserve)."""
+        """One round for every request. Those with the same verifier share passes; an exact one is alone here (see
+        CacheBook.reserve).
+        """
         ready = [job for job in self._jobs if not job.prefilling]
         n_rows = self._target.capabilities.max_rows
-        for start in range(0, len(ready), n_rows):
-            self._run_batch(ready[start : start + n_rows])
+        for verify in dict.fromkeys(job.request.options.verify for job in ready):
+            alike = [job for job in ready if job.request.options.verify == verify]
+            for start in range(0, len(alike), n_rows):
+                self._run_batch(alike[start : start + n_rows])
 
     def _policy(self, batch: list[Job]) -> Policy:
         return self._policies.of({job.request.options.draft for job in batch if job.drafters})
@@ -269,8 +274,9 @@ class Worker:
         self._stepping.settle(batch)
         policy = self._policy(batch)
         try:
-            if self._loop.policy is not policy:
-                self._loop = replace(self._loop, policy=policy)
+            verifier = self._verifier(batch[0].request.options.verify)
+            if self._loop.policy is not policy or self._loop.verifier is not verifier:
+                self._loop = replace(self._loop, policy=policy, verifier=verifier)
             reports = self._loop.run([Drafting(job.decoding, job.drafters) for job in batch])
         except EdgeSpecError as error:
             for job in batch:
@@ -282,6 +288,11 @@ class Worker:
             job.times.first_token = job.times.first_token or now
             self._compare(job, report, policy.t1_seconds, len(batch))
             self._guarded(job, partial(Job.absorb, report=report))
+
+    def _verifier(self, name: str) -> Verifier:
+        if name not in self._verifiers:
+            self._verifiers[name] = verifier_of(name)
+        return self._verifiers[name]
 
     def _compare(self, job: Job, report: RoundReport, t1_seconds: float, n_sequences: int) -> None:
         """Against plain decoding; beside a draft that means on all cores."""

@@ -25,6 +25,7 @@ from edgespec.spec.ports import Plan, SequenceId
 from edgespec.spec.predict import best_size, goodput, least_useful
 from edgespec.spec.prices import Pricing
 from edgespec.spec.sequence import SequenceState
+from edgespec.spec.tree import unpinned
 
 # A drafter whose call takes a larger share of a plain round has to be worth it; a cheaper one is always asked.
 _FREE_SHARE = 0.01
@@ -237,10 +238,9 @@ class Calls:
 
     def _best_offered(self, sequence: SequenceId, room: int, pricing: Pricing, offered: Seq[Proposed]) -> float:
         """The goodput of what others have proposed, as a multiple of plain decoding's."""
-        survivals = sorted(
-            (s for one in offered for s in self._acceptance.survival(sequence, one.drafter, one.tree).tolist()),
-            reverse=True,
-        )[:room]
+        trees = [(one.drafter, unpinned(one.tree)[0]) for one in offered]
+        found = (s for name, tree in trees for s in self._acceptance.survival(sequence, name, tree).tolist())
+        survivals = sorted(found, reverse=True)[:room]
         n_nodes = best_size(survivals, pricing.seconds, pricing.n_sequences)
         return goodput(survivals[:n_nodes], pricing.seconds[n_nodes], pricing.n_sequences) * pricing.t1_seconds
 

@@ -102,7 +102,7 @@ class MeasuredPolicy:
         if self._upkeep.rests(drafter):
             self.calls.refusal = Reason.NOT_WORTH_IT
             return NO_PLAN
-        if self.calls.is_free(drafter, self._t1_seconds):
+        if self._upkeep.knows(drafter) or self.calls.is_free(drafter, self._t1_seconds):
             if not self.calls.may_ask(self._t1_seconds):
                 return NO_PLAN
         else:

@@ -24,9 +24,9 @@ import numpy.typing as npt
 from edgespec.errors import EngineFailure
 from edgespec.spec import noise
 from edgespec.spec.law import Law, Sparse
-from edgespec.spec.ports import Commit, Rows, TokenLaw
+from edgespec.spec.ports import Commit, Rows, TokenLaw, Verifier
 from edgespec.spec.tree import DraftMode, DraftTree, is_chain
-from edgespec.spec.verify import Prefix
+from edgespec.spec.verify import PathVerifier, Prefix
 
 Dense = npt.NDArray[np.float64]
 
@@ -281,6 +281,17 @@ VERIFIERS: tuple[type[_Ratio], ...] = (
     RecursiveVerifier,
     TraversalVerifier,
 )
+
+
+# The path verifier's name, which every draft suits; and all names.
+PATH = "path"
+VERIFIER_NAMES = (PATH, *(verifier.name for verifier in VERIFIERS))
+
+
+def verifier_of(name: str) -> Verifier:
+    """Raises KeyError for another name."""
+    makes: dict[str, Callable[[], Verifier]] = {PATH: PathVerifier, **{one.name: one for one in VERIFIERS}}
+    return makes[name]()
 
 
 def _descend(walk: _Walk, draws: Draws) -> tuple[int, int]:

@@ -71,6 +71,10 @@ class Upkeep:
         self._others = 0.0
         self._records: dict[str, Record] = {}
 
+    def knows(self, drafter: str) -> bool:
+        """Has it pinned anything yet? Then what its calls take is charged to its pins."""
+        return drafter in self._records
+
     def rests(self, drafter: str) -> bool:
         """Count a round of the drafter; True if it is not to be asked."""
         record = self._records.get(drafter)

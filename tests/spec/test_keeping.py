@@ -46,7 +46,14 @@ class Played:
     seconds: float
 
 
-def play(curve: tuple[float, ...], n_rows: int, n_columns: int, tokens_per_pass: float, n_rounds: int = 600) -> Played:
+def play(
+    curve: tuple[float, ...],
+    n_rows: int,
+    n_columns: int,
+    tokens_per_pass: float,
+    n_rounds: int = 600,
+    call_seconds: float = 1e-4,
+) -> Played:
     """Rounds on a virtual clock. A pass with the window gives so many tokens on average, one without it one."""
     table = CostTable((0,), WIDTHS, (tuple(curve[width] for width in WIDTHS),))
     journal: list[Entry] = []
@@ -57,7 +64,7 @@ def play(curve: tuple[float, ...], n_rows: int, n_columns: int, tokens_per_pass:
         plan = policy.plan(state, "lookahead", ROOMY, 1)
         played.n_asked += plan.max_nodes > 0
         tree = window(n_rows - 1, n_columns) if plan.max_nodes else EMPTY
-        called = 1e-4 if plan.max_nodes else 0.0
+        called = call_seconds if plan.max_nodes else 0.0
         offer = Offer(state, (Proposed("lookahead", plan, tree, called),))
         chosen = policy.select([offer], ROOMY)[0]
         assert n_pinned(chosen.tree) in (0, n_pinned(tree))
@@ -93,6 +100,13 @@ def test_on_a_flat_curve_it_is_on(columns: int, rows: int, tokens: float, slope:
     assert played.n_kept > 500
     gain = tokens / (1.0 + slope * (rows - 1))
     assert played.n_tokens / played.seconds > 0.95 * gain
+
+
+def test_a_window_whose_call_takes_time_is_charged_for_it() -> None:
+    """Three hundredths of a plain pass: no other drafter is asked for that without having shown what it gives."""
+    played = play(line(0.01), 10, 4, 1.67, call_seconds=0.03)
+    assert played.n_kept > 500
+    assert play(line(0.01), 10, 4, 1.67, call_seconds=0.8).n_kept == 0
 
 
 def test_a_text_on_which_it_fails_costs_little_and_is_left() -> None:
@@ -143,7 +157,7 @@ def test_what_is_better_without_it_makes_its_drafter_rest() -> None:
 
 def test_a_better_offer_of_others_comes_first_but_is_nothing_to_rest_for() -> None:
     """The pinning drafter's own guesses are not held against its pins."""
-    upkeep, steep = Upkeep(), Pricing(1, [1.0 + 0.09 * n for n in range(20)], 1.0)
+    upkeep, steep = Upkeep(), Pricing(1, [1.0 + 0.1 * n for n in range(20)], 1.0)
     good = chain([1, 2, 3, 4, 5], [0.99, 0.98, 0.97, 0.96, 0.95])
     acceptance = Acceptance()
     for name in ("d0", "d1"):

@@ -47,9 +47,11 @@ def test_each_drafter_has_its_own_record_and_is_paid_for_what_was_kept() -> None
         upkeep.settle(3)
     assert upkeep.expected(["b"]) == prior < upkeep.expected(["a"]) == upkeep.expected(["a", "b"])
     upkeep.refuse(["b"])
+    assert upkeep.knows("b")
     assert upkeep.rests("b")
     assert not upkeep.rests("a")
     assert not upkeep.rests("unknown")
+    assert not upkeep.knows("unknown")
 
 
 def test_nobody_pins_for_nothing() -> None:
