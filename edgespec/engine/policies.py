@@ -18,7 +18,7 @@ from edgespec.spec.policy import Explanation, FixedPolicy, Policy
 Journal = Callable[[DraftChoice, Entry], None]
 
 
-# A look-ahead window is as many columns wide, with its guesses beside it. Other drafts are chains: one branch more costs
+# A look-ahead window is as many columns wide, with its guesses beside it. Other drafts are chains: a branch more costs
 # as many rows as a longer chain, and adds less.
 WINDOW_LEAVES = 8
 WINDOW_NODES = 24
