@@ -73,6 +73,7 @@ def grow(root: S, children: Callable[[S, list[int]], Sequence[Child[S]]], plan: 
     draft = Draft()
     if plan.max_nodes <= 0 or plan.max_leaves <= 0:
         return draft
+    floor = max(HOPELESS, plan.min_survival)
     heap: list[tuple[float, int, int, int, int, S, list[int]]] = []
     inner: set[int] = set()
     n_children = 1 if plan.max_leaves == 1 else _MAX_CHILDREN
@@ -80,7 +81,7 @@ def grow(root: S, children: Callable[[S, list[int]], Sequence[Child[S]]], plan: 
     node, survival, state, path = -1, 1.0, root, list[int]()
     while True:
         for chance, token, situation, below in children(state, path)[:n_children]:
-            if survival * chance < HOPELESS:
+            if survival * chance < floor:
                 break
             heappush(heap, (-survival * chance, n_found, node, token, situation, below, path))
             n_found += 1

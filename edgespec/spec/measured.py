@@ -33,7 +33,7 @@ from edgespec.spec.ports import Capabilities, Plan, SequenceId
 from edgespec.spec.predict import best_size, break_even_table
 from edgespec.spec.prices import Prices, Pricing
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import EMPTY, DraftMode
+from edgespec.spec.tree import EMPTY, DraftMode, DraftTree
 from edgespec.spec.underway import Round, spent_of_grants
 from edgespec.spec.upkeep import Upkeep
 from edgespec.spec.weighed import Weighed, ranked, shares, weigh
@@ -45,7 +45,20 @@ _MARGIN = 1.05
 # Of quiet rounds in a row only every fourth is looked at closely: plain decoding should not pay for being watched.
 _LOOK_EVERY = 4
 
+# Attention makes passes dearer with the text, plain ones too, so that their ratios change little.
+_USUAL_CONTEXT = 256
+
 _NO_NODES = np.empty(0, np.int32)
+
+
+def least_claim(table: CostTable) -> float:
+    """The claim below which no free guess is worth looking at. A chain whose first token survives with S gives at most
+    n S tokens for n nodes, so it cannot pay if S < (c(1 + n) - 1) / n for every n; half of that is taken, since a claim
+    may be too modest.
+    """
+    steps = table.steps(_USUAL_CONTEXT)
+    costs = [(steps[width] / steps[1] - 1.0) / (width - 1) for width in table.widths if width > 1]
+    return 0.5 * max(0.0, min(costs, default=0.0))
 
 
 class MeasuredPolicy:
@@ -77,6 +90,7 @@ class MeasuredPolicy:
         self._accounts = Accounts()
         self._upkeep = Upkeep()
         self._plan = NO_PLAN
+        self._least_claim = least_claim(table)
         self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset(), {})
 
     @property
@@ -128,7 +142,7 @@ class MeasuredPolicy:
     # -- select -----------------------------------------------------------------------------------------------------
 
     def select(self, offers: Seq[Offer], capabilities: Capabilities) -> list[Selection]:
-        if not any(len(one.tree) for offer in offers for one in offer.proposed):
+        if not any(self._is_worth_a_look(one.tree, offer.state) for offer in offers for one in offer.proposed):
             return self._select_nothing(offers)
         self._upkeep.drop()
         weighed = [weigh(offer, self.acceptance) for offer in offers]
@@ -226,6 +240,12 @@ class MeasuredPolicy:
         n_sequences, n_rows = pricing.n_sequences, n_pending + n_nodes
         self.decision = Decision(reason, n_sequences, n_nodes, n_rows, tokens, seconds, pricing.plain_seconds)
 
+    def _is_worth_a_look(self, tree: DraftTree, state: SequenceState) -> bool:
+        """Where padding is free, and where rows are wanted for themselves, every guess is."""
+        if not len(tree):
+            return False
+        return float(tree.survival[0]) >= self._least_claim or state.exact or len(tree.pinned) > 0
+
     # -- record -----------------------------------------------------------------------------------------------------
 
     def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
@@ -303,6 +323,7 @@ class MeasuredPolicy:
         self.costs = self._known_costs.setdefault(table, LiveCosts(table))
         self.calls.reprice(self.costs)
         self._prices = Prices(self.costs)
+        self._least_claim = least_claim(table)
         self._t1_seconds = self.costs.seconds(1, 0)
         self._n_quiet = 0
 
