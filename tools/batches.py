@@ -1,0 +1,167 @@
+"""Measures what drafting gives when several answers share the engine: aggregate tokens per second, by batch size.
+
+    python tools/batches.py --prompts prompts.jsonl --sizes 1,2,4,8,16,32
+
+Each size asks so many prompts at once, plainly and with drafts, in turns whose order is reversed. All sequences share
+one pass and one budget of rows, so drafts should shrink by themselves as the batch grows.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence as Seq
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+if __name__ == "__main__":  # started as a script: imports begin at the repository, not in this folder
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from edgespec.choice import DraftChoice
+from edgespec.engine import Engine, EngineOptions, GenerateOptions
+from edgespec.errors import BadInput
+from tools.asking import Asker, load_questions, reported
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """n answers at once. drafted_per_token: drafted tokens of a sequence per token it emitted."""
+
+    n: int
+    plain_tokens_per_second: float
+    tokens_per_second: float
+    speedup: float
+    drafted_per_token: float
+    accepted: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    n_tokens: int
+    seconds: float
+    n_drafted: int
+    n_accepted: int
+
+
+def ask_at_once(asker: Asker, prompts: Seq[list[int]], options: GenerateOptions) -> Run:
+    """From the moment all are queued until the last one is complete. Raises the engine's errors."""
+    engine = asker.engine
+    began = time.perf_counter()
+    answers = [engine.submit(engine.new_sequence(), False, prompt, options) for prompt in prompts]
+    for answer in answers:
+        for _ in answer:
+            pass
+    seconds = time.perf_counter() - began
+    done = [answer.completion() for answer in answers]
+    return Run(
+        sum(len(one.token_ids) for one in done),
+        seconds,
+        sum(one.timings.draft_n for one in done),
+        sum(one.timings.draft_n_accepted for one in done),
+    )
+
+
+def measure(
+    asker: Asker, prompts: Seq[list[int]], sizes: Seq[int], options: GenerateOptions, repeats: int, progress: Progress
+) -> list[Batch]:
+    task = progress.add_task("batches", total=2 * repeats * len(sizes))
+    plain = GenerateOptions(options.sampling, options.max_tokens, draft=DraftChoice.OFF)
+    found: list[Batch] = []
+    for n in sizes:
+        runs: tuple[list[Run], list[Run]] = ([], [])
+        for turn in range(repeats):
+            for arm in (0, 1) if turn % 2 == 0 else (1, 0):
+                runs[arm].append(ask_at_once(asker, prompts[:n], (plain, options)[arm]))
+                progress.advance(task)
+        found.append(_batch(n, *runs))
+    return found
+
+
+def _batch(n: int, plain: Seq[Run], drafted: Seq[Run]) -> Batch:
+    speeds = [median(run.n_tokens / run.seconds for run in runs) for runs in (plain, drafted)]
+    n_drafted = sum(run.n_drafted for run in drafted)
+    n_tokens = sum(run.n_tokens for run in drafted)
+    accepted = sum(run.n_accepted for run in drafted) / n_drafted if n_drafted else 0.0
+    return Batch(n, speeds[0], speeds[1], speeds[1] / speeds[0], n_drafted / n_tokens, accepted)
+
+
+def show(found: Seq[Batch], console: Console) -> None:
+    table = Table(title="answers at once, reading of prompts included")
+    for column in ("at once", "plain tok/s", "drafting tok/s", "speed-up", "drafted per token", "accepted"):
+        table.add_column(column, justify="right")
+    for one in found:
+        table.add_row(
+            str(one.n),
+            f"{one.plain_tokens_per_second:.1f}",
+            f"{one.tokens_per_second:.1f}",
+            f"{one.speedup:.3f}x",
+            f"{one.drafted_per_token:.3f}",
+            f"{one.accepted:.0%}",
+        )
+    console.print(table)
+
+
+def read_sizes(text: str) -> list[int]:
+    """Raises BadInput."""
+    try:
+        sizes = [int(part) for part in text.split(",")]
+    except ValueError:
+        sizes = []
+    if not sizes or min(sizes) < 1:
+        raise BadInput(f"--sizes {text}", "these are no counts of answers", "give some, such as 1,2,4,8")
+    return sizes
+
+
+@click.command()
+@click.option("--model", help="the starter model when not given")
+@click.option("--prompts", required=True, type=click.Path(path_type=Path))
+@click.option("--sizes", default="1,2,4,8,16,32", show_default=True)
+@click.option("--max-tokens", default=64, show_default=True, type=click.IntRange(1))
+@click.option("--repeats", default=2, show_default=True, type=click.IntRange(1))
+@click.option("--draft", default="auto", show_default=True, metavar="NAMES")
+@click.option("--ctx-size", default=16384, show_default=True, type=click.IntRange(256))
+@click.option(
+    "--longest-prompt", default=200, show_default=True, type=click.IntRange(1), help="tokens; longer are left out"
+)
+@click.option("--threads", type=click.IntRange(1))
+@click.option("--json", "as_json", is_flag=True)
+def main(
+    model: str | None,
+    prompts: Path,
+    sizes: str,
+    max_tokens: int,
+    repeats: int,
+    draft: str,
+    ctx_size: int,
+    longest_prompt: int,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Measure batches of answers, plain and drafted."""
+    console = Console(stderr=True)
+    with reported():
+        counts = read_sizes(sizes)
+        options = GenerateOptions(max_tokens=max_tokens, draft=DraftChoice.parse(draft))
+        with Engine.open(model, EngineOptions(ctx_size, threads)) as engine, Progress(console=console) as progress:
+            asker = Asker(engine)
+            known = [asker.tokens(one.text) for one in load_questions(prompts, 1 << 30)]
+            short = [tokens for tokens in known if len(tokens) <= longest_prompt]
+            if len(short) < max(counts):
+                why = f"it holds {len(short)} prompts of at most {longest_prompt} tokens"
+                raise BadInput(f"--sizes {sizes} with {prompts}", why, "give more prompts, or smaller sizes")
+            found = measure(asker, short, counts, options, repeats, progress)
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in found]))
+    else:
+        show(found, Console())
+
+
+if __name__ == "__main__":
+    main()
