@@ -11,8 +11,8 @@ from tools.batches import main, read_sizes
 
 
 def test_every_size_is_measured_plain_and_drafted(toy: Path, questions: Path) -> None:
-    arguments = ["--model", str(toy), "--prompts", str(questions), "--sizes", "1,3", "--max-tokens", "24"]
-    arguments += ["--ctx-size", "1024", "--threads", "1", "--draft", "lookup"]
+    arguments = ["--model", str(toy), "--prompts", str(questions), "--sizes", "1,3", "--max-tokens", "120"]
+    arguments += ["--ctx-size", "1024", "--threads", "1", "--draft", "suffix"]
     done = CliRunner().invoke(main, [*arguments, "--json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
