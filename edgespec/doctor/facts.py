@@ -219,10 +219,23 @@ class ClassFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SecondFacts:
+    """The second model. placement: where it drafts ("plain": nowhere), "" while it was not measured here. speedup: what
+    that is expected to give over plain decoding, at `acceptance`. reasons: why each other way was not taken.
+    """
+
+    name: str
+    placement: str = ""
+    speedup: float = 1.0
+    acceptance: float = 0.0
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """width_class: of exact answers, None where it is not known. curve: None without a tuning. load: time of a plain
     pass now over its time in the table, None before anything ran. pace: of the engine's threads, None where they never
-    change or nothing ran.
+    change or nothing ran. second: None where no second model was named.
     """
 
     model: ModelFacts
@@ -236,3 +249,4 @@ class Facts:
     ledger: LedgerFacts | None = None
     asked: AskedFacts | None = None
     pace: PaceStatus | None = None
+    second: SecondFacts | None = None

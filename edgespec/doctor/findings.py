@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgespec.doctor import abilities, prices, rounds
+from edgespec.doctor import abilities, prices, rounds, second
 from edgespec.doctor.facts import Facts
 from edgespec.doctor.finding import Cause, Finding
 
@@ -23,6 +23,8 @@ CAUSES: tuple[Cause, ...] = (
     rounds.no_match,
     rounds.not_worth_it,
     rounds.drafter_failed,
+    second.second_not_measured,
+    second.second_does_not_pay,
     prices.cores_taken,
     prices.slow_now,
     abilities.settings_died,

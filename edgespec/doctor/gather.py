@@ -23,9 +23,11 @@ from edgespec.doctor.facts import (
     LedgerFacts,
     MachineFacts,
     ModelFacts,
+    SecondFacts,
     Wishes,
 )
 from edgespec.doctor.measured import OpenedFacts, class_of, curve_of, live_curve, settings_facts, settings_for
+from edgespec.doctor.second import second_facts
 from edgespec.engine import EngineOptions
 from edgespec.engine.choosing import chosen_settings, known_tuning, tuned_as
 from edgespec.engine.drafting import AUTOMATIC
@@ -35,6 +37,7 @@ from edgespec.library.header import GgufHeader, read_header
 from edgespec.spec.policy import Explanation
 from edgespec.tune.decide import PRIOR_ACCEPTANCE
 from edgespec.tune.store import tuning_records
+from edgespec.tune.tuning import Tuned
 
 # Exact answers are plain where rejected guesses would leave traces.
 _PLAIN_ONLY = ClassFacts((1,), is_cheapest=False)
@@ -73,7 +76,19 @@ def at_rest(name: str, path: Path, options: EngineOptions, wishes: Wishes, use: 
         drafters=possible_drafters(wishes),
         curve=curve_of(tuned, wishes, widths) if tuned else None,
         width_class=widths,
+        second=_second(options.draft_model, header, settings, library, tuned, notices),
     )
+
+
+def _second(
+    reference: str | None,
+    header: GgufHeader,
+    settings: LlamaSettings,
+    library: str,
+    tuned: Tuned | None,
+    notices: list[Notice],
+) -> SecondFacts | None:
+    return second_facts(reference, header, settings.n_ctx, library, tuned, notices) if reference else None
 
 
 def with_answer(facts: Facts, completion: Completion, opened: OpenedFacts) -> Facts:

@@ -17,6 +17,7 @@ from edgespec.doctor.facts import (
     Facts,
     Gpu,
     Origin,
+    SecondFacts,
     SettingsFacts,
     expected,
 )
@@ -58,6 +59,7 @@ def to_fields(facts: Facts, found: Seq[Finding]) -> dict[str, object]:
         "drafters": [_drafter_fields(one, facts.curve) for one in facts.drafters],
         "exact": facts.wishes.exact,
         "width_class": facts.width_class.widths if facts.width_class else None,
+        "second": asdict(facts.second) if facts.second else None,
         "load": facts.load,
         "ledger": asdict(facts.ledger) if facts.ledger else None,
         "pace": asdict(facts.pace) if facts.pace else None,
@@ -162,6 +164,8 @@ def _rows(facts: Facts, found: Seq[Finding]) -> Iterator[tuple[str, str]]:
     yield "drafter", _choice(facts, found)
     for one in facts.drafters:
         yield "", f"{_NAMES.get(one.name, one.name)}: {_prospect(one, facts.curve)}"
+    if facts.second is not None:
+        yield "second", _second(facts.second)
     if facts.load is not None:
         yield "load", f"passes take {facts.load:.2f} times as long as when they were measured"
     if facts.ledger is not None:
@@ -246,6 +250,13 @@ def _choice(facts: Facts, found: Seq[Finding]) -> str:
         return f"{_NAMES.get(name, name)}, wherever it pays"
     codes = ", ".join(one.code for one in found if one.stops)
     return f"off: plain decoding ({codes or 'no drafter'})"
+
+
+def _second(second: SecondFacts) -> str:
+    if not second.placement:
+        return f"{second.name}: not measured beside this model yet"
+    given = f"{second.speedup:.2f}x plain decoding expected at {second.acceptance:.0%} acceptance"
+    return f"{second.name}: {second.placement}, {given}"
 
 
 def _prospect(one: DrafterFacts, curve: Curve | None) -> str:

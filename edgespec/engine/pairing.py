@@ -79,11 +79,15 @@ def _below(reference: str, host: Host, notify: Notify) -> Partner | None:
 
 def find_second(reference: str, host: Host, notify: Notify) -> Second:
     """Raises what the files raise, and PairMismatch."""
-    n_ctx = host.target.settings.n_ctx
+    return fitting(reference, host.header, host.target.settings.n_ctx, host.library, notify)
+
+
+def fitting(reference: str, target: GgufHeader, n_ctx: int, library: str, notify: Notify) -> Second:
+    """The same for a target that is not loaded."""
     if is_step_folder(reference):
-        return fitting_step(Path(reference).expanduser(), host.header, n_ctx, notify)
+        return fitting_step(Path(reference).expanduser(), target, n_ctx, notify)
     found = find_model(reference)
-    return fitting_gguf(found.path, found.name, host.header, n_ctx, host.library, notify)
+    return fitting_gguf(found.path, found.name, target, n_ctx, library, notify)
 
 
 def measured(second: Second, host: Host) -> PairTimes:
@@ -97,10 +101,13 @@ def measured(second: Second, host: Host) -> PairTimes:
 
 def weighed(times: PairTimes, host: Host, acceptance: float = PRIOR_ACCEPTANCE) -> Choice | None:
     """None where the target was not measured: then there is nothing to weigh."""
-    tuned = host.tuned
+    return weighed_by(times, host.tuned, acceptance)
+
+
+def weighed_by(times: PairTimes, tuned: Tuned | None, acceptance: float = PRIOR_ACCEPTANCE) -> Choice | None:
     if tuned is None:
         return None
-    fewer = left_for(tuned.table, tuned.alone, host.n_threads, times.target_threads)
+    fewer = left_for(tuned.table, tuned.alone, tuned.settings.n_threads, times.target_threads)
     return weigh(tuned.table, fewer, times, constant(acceptance))
 
 

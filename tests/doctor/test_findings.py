@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from edgespec.backend.settings import LlamaSettings
-from edgespec.doctor.facts import AskedFacts, ClassFacts, DrafterFacts, Facts, Gpu, LedgerFacts
+from edgespec.doctor.facts import AskedFacts, ClassFacts, DrafterFacts, Facts, Gpu, LedgerFacts, SecondFacts
 from edgespec.doctor.findings import CAUSES, findings
 from edgespec.doctor.measured import curve_at
 from edgespec.events import Notice
@@ -92,6 +92,13 @@ PROVOKED: list[tuple[str, bool, Facts, str]] = [
     ),
     ("windowed-cache", False, noticed("windowed-cache", SETTINGS.windowed()), "8.0 GB"),
     ("no-gpu-device", False, replace(HEALTHY, machine=replace(MACHINE, gpu=Gpu.NO_DEVICE)), "llama-cpp-python"),
+    ("second-not-measured", False, replace(HEALTHY, second=SecondFacts("little")), "little"),
+    (
+        "second-does-not-pay",
+        False,
+        replace(HEALTHY, second=SecondFacts("little", "plain", 1.0, 0.7, ("serial gives 0.5x plain",))),
+        "0.5x plain",
+    ),
 ]
 
 
