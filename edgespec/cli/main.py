@@ -18,6 +18,7 @@ from edgespec.cli.export import export
 from edgespec.cli.models import models, pull, show
 from edgespec.cli.predict import predict
 from edgespec.cli.run import INTERRUPTED, run
+from edgespec.cli.serve import serve
 from edgespec.cli.tune import tune
 from edgespec.errors import EdgeSpecError
 
@@ -71,7 +72,7 @@ def cli(ctx: click.Context) -> None:
     ctx.default_map = checked_defaults(cli)
 
 
-for command in (chat, run, pull, models, show, tune, doctor, check, bench, predict, export):
+for command in (chat, run, serve, pull, models, show, tune, doctor, check, bench, predict, export):
     cli.add_command(command)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from edgespec.errors import EdgeSpecError
 from edgespec.events import Completion, Notice, Piece
@@ -58,6 +58,7 @@ class Answer:
     def __init__(self, cancel: CancelToken, on_piece: PieceCallback | None = None) -> None:
         self.cancel_token = cancel
         self._on_piece = on_piece
+        self._on_news: Callable[[], None] = lambda: None
         self._ready: list[Piece] = []
         self._left: deque[Piece] = deque()  # taken out, not yet given: whoever iterates next begins with them
         self._pieces: SimpleQueue[list[Piece] | None] = SimpleQueue()  # those of one round; None: there are no more
@@ -82,6 +83,26 @@ class Answer:
             except IndexError:  # asking first would not do: another thread may iterate too
                 return
             yield piece
+
+    def listen(self, on_news: Callable[[], None]) -> None:
+        """Call `on_news` now, and in the engine's thread whenever pieces or the end have come; for one that cannot
+        wait.
+        """
+        self._on_news = on_news
+        on_news()
+
+    def take(self) -> list[Piece] | None:
+        """The pieces that have come, without waiting; None once there will be no more."""
+        taken = list(self._take_left())
+        while True:
+            try:
+                pieces = self._pieces.get_nowait()
+            except Empty:
+                return taken
+            if pieces is None:
+                self._pieces.put(None)  # for whoever else reads
+                return taken or None
+            taken += pieces
 
     def __enter__(self) -> Answer:
         return self
@@ -134,6 +155,7 @@ class Answer:
         if self._ready:
             self._pieces.put(self._ready)
             self._ready = []
+            self._on_news()
 
     def _call_back(self, piece: Piece) -> None:
         if self._on_piece is None:
@@ -155,3 +177,4 @@ class Answer:
         self.flush()
         self._over.set()
         self._pieces.put(None)
+        self._on_news()

@@ -174,3 +174,47 @@ def test_leaving_the_block_cancels_what_still_runs_and_spares_the_token_otherwis
     with Answer(token):
         pass
     assert token.cancelled
+
+
+# -- without waiting ----------------------------------------------------------------------------------------------
+
+
+def test_pieces_are_taken_without_waiting_for_more() -> None:
+    answer = Answer(CancelToken())
+    assert answer.take() == []
+    answer.put(A)
+    assert answer.take() == []  # until the round is over
+    answer.flush()
+    answer.put(B)
+    answer.flush()
+    assert answer.take() == [A, B]
+    answer.put(A)
+    answer.put(WHOLE)
+    assert answer.take() == [A]
+    assert answer.take() is None
+    assert list(answer) == []
+
+
+def test_what_an_iterator_left_is_taken_first() -> None:
+    answer = Answer(CancelToken())
+    answer.put(A)
+    answer.put(B)
+    answer.put(WHOLE)
+    assert next(iter(answer)) == A
+    assert answer.take() == [B]
+
+
+def test_news_are_told_at_once_and_with_every_round_and_with_the_end() -> None:
+    answer = Answer(CancelToken())
+    told: list[int] = []
+    answer.listen(lambda: told.append(1))
+    assert len(told) == 1
+    answer.put(A)
+    answer.put(B)
+    assert len(told) == 1
+    answer.flush()
+    assert len(told) == 2
+    answer.flush()  # a round without text
+    assert len(told) == 2
+    answer.put(FAILURE)
+    assert len(told) == 3

@@ -1,0 +1,1 @@
+"""The engine over HTTP, in the shape of OpenAI's API."""

@@ -1,0 +1,22 @@
+"""How much of a predicted text came true: a function of the two texts' tokens, whatever was drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def n_came_true(prediction: Sequence[int], output: Sequence[int]) -> int:
+    """The length of the longest common subsequence: tokens of the prediction that the output says, in their order.
+
+    One pass over the output with the prediction's tokens as bits of a number (Hyyro, "Bit-parallel LCS-length
+    computation revisited", 2004): a 0 bit in `row` is a token counted so far.
+    """
+    places: dict[int, int] = {}
+    for place, token in enumerate(prediction):
+        places[token] = places.get(token, 0) | 1 << place
+    everything = (1 << len(prediction)) - 1
+    row = everything
+    for token in output:
+        hits = row & places.get(token, 0)
+        row = (row + hits | row - hits) & everything
+    return len(prediction) - row.bit_count()

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from edgespec.backend.toy import ToyModel
+from edgespec.choice import DraftChoice
+from edgespec.engine import GenerateOptions
+from edgespec.errors import BadInput
+from edgespec.server.reading import PromptReader
+from edgespec.server.refusals import Refusal
+from edgespec.server.wire import Chat, Wanted
+from edgespec.spec.ports import Capabilities
+from edgespec.text.template import Message
+from tests.engine.toy_engine import EngineTarget, engine_over
+from tests.text.toy_vocab import ToyVocabulary
+
+VOCAB = ToyVocabulary()
+LIMITS = Capabilities(n_ctx=1000, n_vocab=VOCAB.n_vocab, max_rows=16, max_chunk=32, max_leaves=4, can_rollback=True)
+OPTIONS = GenerateOptions(stop=("X",))
+CHAT = Wanted(Chat((Message("user", "hi <|im_end|>"),)), OPTIONS)
+
+
+def target() -> EngineTarget:
+    return EngineTarget(ToyModel(n_vocab=VOCAB.n_vocab), LIMITS)
+
+
+def test_a_chat_is_read_by_the_models_template() -> None:
+    with engine_over(target()) as engine:
+        read = PromptReader(engine).read(CHAT)
+    assert VOCAB.bos is not None
+    typed = VOCAB.tokenize("hi <|im_end|>")  # nobody can type a special token
+    opening, closing = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
+    assert read.tokens == [VOCAB.bos, *VOCAB.tokenize_special(opening), *typed, *VOCAB.tokenize_special(closing)]
+    assert read.options == OPTIONS
+
+
+def test_another_template_brings_its_stops() -> None:
+    with engine_over(target()) as engine:
+        reader = PromptReader(engine, "plain")
+        assert reader.read(CHAT).options.stop == ("X", "\nUser:")
+        assert reader.read(Wanted("a text", OPTIONS)).options.stop == ("X",)
+        with pytest.raises(BadInput, match="template 'none-such'"):
+            PromptReader(engine, "none-such")
+
+
+def test_texts_and_tokens_are_read_as_they_stand() -> None:
+    with engine_over(target()) as engine:
+        reader = PromptReader(engine)
+        assert reader.read(Wanted("ab", OPTIONS)).tokens == [VOCAB.bos, *VOCAB.tokenize("ab")]
+        assert reader.read(Wanted((7, 8), OPTIONS)).tokens == [7, 8]
+
+
+def test_a_prediction_is_read_for_its_count() -> None:
+    with engine_over(target()) as engine:
+        read = PromptReader(engine).read(Wanted("ab", GenerateOptions(prediction="abc")))
+    assert read.prediction == tuple(VOCAB.tokenize("abc"))
+
+
+def test_a_second_model_must_be_there() -> None:
+    with engine_over(target()) as engine, pytest.raises(Refusal, match="no second model"):
+        PromptReader(engine).read(Wanted("ab", GenerateOptions(draft=DraftChoice.MODEL)))

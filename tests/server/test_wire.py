@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgespec.choice import DraftChoice
+from edgespec.engine import GenerateOptions
+from edgespec.errors import BadInput, EdgeSpecError
+from edgespec.server.fields import Fields
+from edgespec.server.refusals import Refusal
+from edgespec.server.wire import Chat, Defaults, Tool, Wanted, parse_chat, parse_text, refuse_unserved
+from edgespec.spec.law import SamplingSettings
+from edgespec.text.grammar import Grammar
+from edgespec.text.template import Message
+from tests.server.test_fields import JSON
+
+USUAL = Defaults(GenerateOptions(SamplingSettings(temperature=0.7), max_tokens=50, stop=("END",)), seed=3)
+NAMES = (
+    "model", "stream", "stream_options", "max_tokens", "temperature", "top_p", "n", "stop", "seed", "logit_bias",
+    "logprobs", "top_logprobs", "prediction", "edgespec", "top_k", "response_format", "tools", "tool_choice", "prompt",
+    "messages", "echo", "user", "audio",
+)  # fmt: skip
+
+
+def chat(**request: object) -> Wanted:
+    return parse_chat(Fields({"messages": [{"role": "user", "content": "hi"}], **request}), USUAL)
+
+
+def text(**request: object) -> Wanted:
+    return parse_text(Fields({"prompt": "hi", **request}), USUAL)
+
+
+def test_a_bare_request_gets_the_defaults() -> None:
+    sampling = SamplingSettings(temperature=0.7, seed=3)
+    options = GenerateOptions(sampling, max_tokens=50, stop=("END",))
+    assert chat() == Wanted(Chat((Message("user", "hi"),)), options)
+    assert text() == Wanted("hi", options)
+    assert chat().is_chat
+    assert not text().is_chat
+
+
+def test_what_a_request_says_holds() -> None:
+    wanted = text(
+        temperature=0.1, top_p=0.5, top_k=4, min_p=0.1, repeat_penalty=1.2, frequency_penalty=0.5, presence_penalty=1,
+        repeat_last_n=8, seed=9, logit_bias={"5": -100}, max_tokens=7, stop="x", stream=True, model="m",
+        stream_options={"include_usage": True}, prediction={"type": "content", "content": "p"},
+        edgespec={"draft": "lookup", "verify": "block"}, user="me", store=True,
+    )  # fmt: skip
+    sampling = SamplingSettings(0.1, 4, 0.5, 0.1, 1.2, 0.5, 1.0, 8, 9, ((5, -100.0),))
+    options = GenerateOptions(sampling, 7, ("x", "END"), False, DraftChoice.LOOKUP, "p", "block")
+    assert wanted == Wanted("hi", options, stream=True, include_usage=True)
+
+
+def test_a_chats_newer_name_for_the_limit_wins() -> None:
+    assert chat(max_tokens=5).options.max_tokens == 5
+    assert chat(max_tokens=5, max_completion_tokens=6).options.max_tokens == 6
+
+
+def test_seeds_have_64_bits_with_or_without_a_sign() -> None:
+    assert text(seed=-1).options.sampling.seed == 2**64 - 1
+    assert text(seed=2**63).options.sampling.seed == 2**63
+    for seed in (2**64, -(2**63) - 1):
+        with pytest.raises(Refusal, match="64 bits"):
+            text(seed=seed)
+
+
+def test_prompts_of_a_completion() -> None:
+    assert text(prompt=["one"]).prompt == "one"
+    assert text(prompt=[1, 2]).prompt == (1, 2)
+    assert text(prompt=[[1, 2]]).prompt == (1, 2)
+    for batch in (["a", "b"], [[1], [2]]):
+        with pytest.raises(Refusal, match="one prompt"):
+            text(prompt=batch)
+    strange: list[object] = [[1.5], [True], {}, None, 3]
+    for prompt in strange:
+        with pytest.raises(Refusal):
+            text(prompt=prompt)
+
+
+def test_log_probabilities_in_both_shapes() -> None:
+    assert chat().n_top_logprobs is None
+    assert chat(logprobs=True).n_top_logprobs == 0
+    assert chat(logprobs=True, top_logprobs=20).n_top_logprobs == 20
+    assert text(logprobs=0).n_top_logprobs == 0
+    assert text(logprobs=5).n_top_logprobs == 5
+    for request in ({"top_logprobs": 3}, {"logprobs": True, "top_logprobs": 21}, {"logprobs": 3}):
+        with pytest.raises(Refusal):
+            chat(**request)
+
+
+def test_prescribed_forms() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    assert chat(response_format={"type": "text"}).options.grammar is None
+    assert chat(response_format={"type": "json_object"}).options.grammar == Grammar.json_object()
+    grammar = chat(
+        response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    ).options.grammar
+    assert grammar is not None
+    assert json.loads(grammar.text) == schema
+    assert "'n'" in grammar.name
+    for form in ({"type": "xml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"name": "n"}}):
+        with pytest.raises(Refusal):
+            chat(response_format=form)
+
+
+def test_tools_unless_none_shall_be_called() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    assert chat(tools=tools).tools == (Tool("f", "", '{"type": "object"}'),)
+    assert chat(tools=tools, tool_choice="none").tools == ()
+    assert chat(tools=[]).tools == ()
+    with pytest.raises(Refusal):
+        chat(tools=tools, tool_choice=3)
+
+
+@pytest.mark.parametrize(
+    ("request_", "param"),
+    [
+        ({"n": 2}, "n"),
+        ({"stop": ["a"] * 17}, "stop"),
+        ({"stop": [3]}, "stop[0]"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_completion_tokens": -1}, "max_completion_tokens"),
+        ({"edgespec": {"draft": "magic"}}, "edgespec.draft"),
+        ({"edgespec": {"fast": True}}, "edgespec.fast"),
+        ({"prediction": {"type": "guess", "content": "x"}}, "prediction.type"),
+        ({"stream_options": {"usage": True}}, "stream_options.usage"),
+        ({"audio": {}}, "audio"),
+        ({"modalities": ["audio"]}, "modalities"),
+        ({"temperatur": 1}, "temperatur"),
+        ({"prompt": "x"}, "prompt"),
+    ],
+)
+def test_what_is_wrong_is_named(request_: dict[str, Any], param: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        chat(**request_)
+    assert refused.value.param == param
+
+
+def test_values_out_of_range_are_the_laws_to_refuse() -> None:
+    with pytest.raises(BadInput, match="temperature"):
+        chat(temperature=-1)
+    with pytest.raises(BadInput, match="stop string ''"):
+        chat(stop="")
+
+
+def test_what_only_a_completion_has_and_is_not_served() -> None:
+    assert text(echo=False, suffix="", best_of=1) == text()
+    for request in ({"echo": True}, {"suffix": "x"}, {"best_of": 2}):
+        with pytest.raises(Refusal, match="not served"):
+            text(**request)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), JSON, max_size=4))
+def test_whatever_is_asked_is_read_or_refused(request_: dict[str, object]) -> None:
+    for parse in (parse_chat, parse_text):
+        with suppress(EdgeSpecError):
+            wanted = parse(Fields({"messages": [{"role": "user", "content": "hi"}], **request_}), USUAL)
+            assert wanted.options.max_tokens >= 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "param"),
+    [
+        ({"logprobs": True}, "logprobs"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+    ],
+)
+def test_what_the_engine_cannot_give_is_refused(request_: dict[str, Any], param: str) -> None:
+    refuse_unserved(chat())
+    with pytest.raises(Refusal, match="not served") as refused:
+        refuse_unserved(chat(**request_))
+    assert (refused.value.param, refused.value.code) == (param, "unsupported_parameter")
+
+
+def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+    schema: dict[str, object] = {}
+    for _ in range(100_000):
+        schema = {"a": schema}
+    with pytest.raises(Refusal, match="nested"):
+        chat(response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
