@@ -45,6 +45,10 @@ _MARGIN = 1.05
 # Of quiet rounds in a row only every fourth is looked at closely: plain decoding should not pay for being watched.
 _LOOK_EVERY = 4
 
+# The part of what guesses promise that an answer may risk of its own account. Nothing: where passes of some rows cost
+# several plain ones, no draft long enough to pay is ever tried. More: bad texts lose more than good ones gain.
+_BELIEVED = 0.5
+
 # Attention makes passes dearer with the text, plain ones too, so that their ratios change little.
 _USUAL_CONTEXT = 256
 
@@ -156,12 +160,18 @@ class MeasuredPolicy:
         own = self._accounts.headroom((offer.state.id for offer in offers), pricing.t1_seconds)
         lent = spent_of_grants(offers, self.calls.investments.lent)
         invested = sum(lent.values())
-        headroom = min(own, self.ledger.headroom(pricing.t1_seconds)) + invested
-        headroom += pricing.plain_seconds - spent - self._around_seconds
-        longest = headroom / self.costs.excess.factor
+        ledger = self.ledger.headroom(pricing.t1_seconds)
+        beside = invested + pricing.plain_seconds - spent - self._around_seconds
+        longest = (ledger + beside) / self.costs.excess.factor
+        strict = (min(own, ledger) + beside) / self.costs.excess.factor
         n_nodes = self._choose(survivals, pricing, spent - invested, longest, weighed)
+        # Of its own account an answer may risk more on guesses that are believed: half of what they promise.
+        believed = own + _BELIEVED * pricing.t1_seconds * sum(survivals[:n_nodes])
+        if n_nodes and pricing.seconds[n_nodes] * self.costs.excess.factor > believed + beside:
+            longest = strict
+            n_nodes = self._choose(survivals, pricing, spent - invested, longest, weighed)
         tokens, seconds = len(offers) + sum(survivals[:n_nodes]), pricing.seconds[n_nodes]
-        kept = self._keep_pinned(offers, pricing, spent - invested, longest)
+        kept = self._keep_pinned(offers, pricing, spent - invested, strict)
         if kept is not None:
             weighed, n_nodes, tokens, seconds = [kept.weighed], kept.n_nodes, kept.tokens, kept.seconds
         reason = Reason.DRAFTED if n_nodes else self._why_plain(survivals, pricing, spent - invested, longest)
