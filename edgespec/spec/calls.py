@@ -47,7 +47,10 @@ _PROBE_SOONEST = 8
 _PATIENCE = 12
 
 # A new one is tried so many rounds before the first failures can silence it for long.
-_PATIENCE_AT_FIRST = 4
+_PATIENCE_AT_FIRST = 10
+
+# Tokens of the longest draft that is hoped for.
+_HOPED = 16
 
 # Reading of less than this share of a plain round is a part of the call's price, not an investment.
 _SMALL_SHARE = 0.1
@@ -189,13 +192,19 @@ class Calls:
         return sum(self.investments.lent.values())
 
     def _is_tried_again(self, drafter: str, pricing: Pricing) -> bool:
-        """Is there patience left, and something to hope for? A single token must pay if it is always right."""
+        """Is there patience left, and something to hope for? Some draft must pay if it is always right."""
         patience = self._patience.get(drafter, 0)
-        seconds = pricing.seconds[1] + self.costs[drafter].seconds(1)
-        if not patience or goodput((1.0,), seconds, pricing.n_sequences) * pricing.t1_seconds <= 1.0:
+        if not patience or self._hope(drafter, pricing) <= 1.0:
             return False
         self._patience[drafter] = patience - 1
         return True
+
+    def _hope(self, drafter: str, pricing: Pricing) -> float:
+        """The goodput of its best draft, if every token of it were right, as a multiple of plain decoding's."""
+        costs = self.costs[drafter]
+        sizes = range(1, min(len(pricing.seconds), _HOPED))
+        rates = ((pricing.n_sequences + n) / (pricing.seconds[n] + costs.seconds(n)) for n in sizes)
+        return pricing.t1_seconds * max(rates, default=0.0)
 
     def _is_due(self, drafter: str, pricing: Pricing, seconds: float) -> bool:
         """May it be tried again this round, in a call of so many seconds? The dearer it is, the more seldom."""

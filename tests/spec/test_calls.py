@@ -55,7 +55,7 @@ class Desk:
 
     def out_of_patience(self) -> Desk:
         """Some trials that showed nothing."""
-        for _ in range(4):
+        for _ in range(10):
             assert self.size() == 1
             self.calls.settle("model", right=False)
         return self
