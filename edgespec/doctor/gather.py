@@ -30,7 +30,7 @@ from edgespec.doctor.measured import OpenedFacts, class_of, curve_of, live_curve
 from edgespec.doctor.second import second_facts
 from edgespec.engine import EngineOptions
 from edgespec.engine.choosing import chosen_settings, known_tuning, tuned_as
-from edgespec.engine.drafting import AUTOMATIC
+from edgespec.engine.drafting import automatic
 from edgespec.engine.opening import require_language_model
 from edgespec.events import Completion, Notice
 from edgespec.library.header import GgufHeader, read_header
@@ -73,7 +73,7 @@ def at_rest(name: str, path: Path, options: EngineOptions, wishes: Wishes, use: 
         machine=machine_facts(library, gpu_of(settings, has_gpu, library_files()), use),
         settings=settings_facts(settings, tuning, forced_flags(options), notices, wishes.context),
         wishes=wishes,
-        drafters=possible_drafters(wishes),
+        drafters=possible_drafters(wishes, tuned.table.at(0)[0] if tuned else 0.0, bool(options.corpus)),
         curve=curve_of(tuned, wishes, widths) if tuned else None,
         width_class=widths,
         second=_second(options.draft_model, header, settings, library, tuned, notices),
@@ -180,10 +180,10 @@ def library_files() -> list[str]:
     return sorted(file.name for place in places for file in (Path(place) / "lib").glob("*") if file.is_file())
 
 
-def possible_drafters(wishes: Wishes) -> tuple[DrafterFacts, ...]:
-    """Those that need no second model, most promising first."""
+def possible_drafters(wishes: Wishes, t1_seconds: float = 0.0, has_corpus: bool = False) -> tuple[DrafterFacts, ...]:
+    """Those that need no second model, most promising first. t1_seconds: of a plain pass, 0 if it was not measured."""
     given = [DrafterFacts("given", 0, PREDICTED_ACCEPTANCE)] if wishes.has_prediction else []
-    named = AUTOMATIC if wishes.draft == AUTO else wishes.draft.split(",")
+    named = automatic(t1_seconds, has_corpus) if wishes.draft == AUTO else wishes.draft.split(",")
     free = [DrafterFacts(name, 0, PRIOR_ACCEPTANCE) for name in named if name != OFF and name not in WITH_MODEL]
     return (*given, *free)
 

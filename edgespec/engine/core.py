@@ -95,7 +95,8 @@ class Engine:
         self._corpus = corpus
         self._remembers = remembers
         decides = lambda: self._policies.decides  # noqa: E731  # asked for every request
-        drafters = Drafters(opened.vocab, time.perf_counter, decides, extras.drafters, partner, corpus)
+        t1_seconds = lambda: self._arranger.t1_seconds(0)  # noqa: E731  # the same
+        drafters = Drafters(opened.vocab, time.perf_counter, decides, extras.drafters, partner, corpus, t1_seconds)
         self._worker = Worker(
             opened.target,
             opened.vocab,

@@ -34,10 +34,18 @@ NOT_TUNED = Notice(
 # What `auto` asks beside a second model. Recycling has a guess in every round, which costs more than it gives where a
 # pass of a few rows costs much more than one of one row.
 AUTOMATIC = ("suffix",)
+# The plain look-up where a plain pass takes less than this: suffixes cost some 0.15 ms a round, which shows there.
+FAST = ("lookup",)
+FAST_SECONDS = 0.015
 
 
 # How the second model chooses its guesses for each verifier; SAMPLED where nothing is said.
 _MODES = {PATH: DraftMode.COUPLED, "sibling-set": DraftMode.POINT, "specinfer": DraftMode.REPEATED}
+
+
+def automatic(t1_seconds: float, has_corpus: bool) -> tuple[str, ...]:
+    """The drafters of `auto` for a target whose plain pass takes so long; only suffixes read a corpus."""
+    return FAST if 0.0 < t1_seconds < FAST_SECONDS and not has_corpus else AUTOMATIC
 
 
 class Drafters:
@@ -45,7 +53,8 @@ class Drafters:
     learnt for good; its index of a request's text ends with the request.
 
     `own`: what drafts instead of the lookup. `decides`: whether anything is known that `auto` can go by. `partner`: the
-    second model, where there is one. `corpus`: other texts to draft from.
+    second model, where there is one. `corpus`: other texts to draft from. `t1_seconds`: of a
+    plain pass, 0 where nothing was measured.
     """
 
     def __init__(
@@ -56,6 +65,7 @@ class Drafters:
         own: Seq[Drafter] | None = None,
         partner: Partner | None = None,
         corpus: Corpus | None = None,
+        t1_seconds: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._vocab = vocab
         self._clock = clock
@@ -63,6 +73,7 @@ class Drafters:
         self._own = own
         self._partner = partner
         self._corpus = corpus
+        self._t1_seconds = t1_seconds
         self._told = False
         self._general: dict[DraftChoice, tuple[Drafter, ...]] = {}
         self._habits = Habits()
@@ -109,7 +120,9 @@ class Drafters:
             return tuple(self._own)
         found = self._general.get(choice)
         if found is None:
-            names = AUTOMATIC if choice == DraftChoice.AUTO else choice.names
+            names = (
+                automatic(self._t1_seconds(), self._corpus is not None) if choice == DraftChoice.AUTO else choice.names
+            )
             found = self._general[choice] = tuple(self._make(name) for name in names if name not in WITH_MODEL)
         return found
 

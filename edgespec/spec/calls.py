@@ -30,6 +30,10 @@ from edgespec.spec.tree import unpinned
 # A drafter whose call takes a larger share of a plain round has to be worth it; a cheaper one is always asked.
 _FREE_SHARE = 0.01
 
+# One that nobody declared to cost time is taken for free up to this share. Weighing it would cost more than its call,
+# and what it does take is in the ledger all the same.
+_CHEAP_SHARE = 0.05
+
 # One that costs time is called if it promises this much more than the free ones.
 _MARGIN = 1.02
 
@@ -94,6 +98,7 @@ class Calls:
         self.probing: set[str] = set()
         self.investments = Investments()
         self._declared = frozenset(costs)
+        self._cheap_seconds = 0.0
         self._patience = dict.fromkeys(costs, _PATIENCE_AT_FIRST)
         self._live = live
         self._acceptance = acceptance
@@ -112,7 +117,8 @@ class Calls:
         if drafter in self._declared:
             return False
         costs = self.costs.get(drafter)
-        return costs is None or costs.cheapest <= _FREE_SHARE * t1_seconds
+        self._cheap_seconds = _CHEAP_SHARE * t1_seconds
+        return costs is None or costs.cheapest <= self._cheap_seconds
 
     def may_ask(self, t1_seconds: float) -> bool:
         """May a free drafter be asked? The ledger has the last word even there."""
@@ -184,7 +190,10 @@ class Calls:
 
     def observe(self, call: Proposed) -> None:
         if call.plan.max_nodes:
-            costs = self.costs.setdefault(call.drafter, DraftCosts())
+            known = self.costs.get(call.drafter)
+            if known is not None and call.drafter not in self._declared and call.seconds <= self._cheap_seconds:
+                return  # most calls of most rounds: they cost what they always do
+            costs = known or self.costs.setdefault(call.drafter, DraftCosts())
             costs.observe(call.plan.max_nodes, call.seconds, call.n_behind)
 
     @property

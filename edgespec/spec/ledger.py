@@ -141,6 +141,12 @@ class Ledger:
     def settle(self, entry: Entry) -> None:
         self._t1_max = max(self._t1_max, entry.t1_seconds)
         self.total_seconds += entry.seconds
+        if not (entry.bound_seconds or entry.invested_seconds or self.lent_seconds):  # most rounds: plain ones
+            self._stalled = False
+            self.plain_seconds += entry.seconds - entry.draft_seconds
+            floor = EPS * self.total_seconds - _CAP_TOKENS * entry.t1_seconds
+            self.lost_seconds = max(self.lost_seconds + entry.draft_seconds, floor)
+            return
         stall = self._stall(entry)
         plain = entry.n_emitted * entry.t1_seconds if entry.bound_seconds else entry.seconds - entry.draft_seconds
         self.stalled_seconds += stall

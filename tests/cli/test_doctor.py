@@ -86,13 +86,13 @@ def test_a_new_model_is_not_tuned(toy: Path) -> None:
 
 def test_a_tuned_model_drafts(tuned: Path) -> None:
     got = told(tuned)
-    assert (got["drafter"], got["reasons"], got["settings"]["origin"]) == ("suffix", [], "tuned")
+    assert (got["drafter"], got["reasons"], got["settings"]["origin"]) == ("lookup", [], "tuned")
     assert got["table"]["seconds"]["16"] == 0.02
     assert [one["rows"] for one in got["break_even"]] == [2, 4, 8, 16]
     (lookup,) = got["drafters"]
     assert lookup["speedup"] > 1.2
     result = invoke(tuned)
-    assert "suffix, wherever it pays" in result.stdout
+    assert "lookup, wherever it pays" in result.stdout
     assert "what keeps it" not in result.stdout.replace("what keeps it from drafting more:\n  cores-taken", "")
 
 
@@ -168,14 +168,14 @@ def test_where_drafting_is_switched_off_is_named(tuned: Path, monkeypatch: pytes
     (elsewhere,) = got["reasons"]
     assert "'chat' in config.toml" in elsewhere["evidence"]
     assert "'run' by EDGESPEC_RUN_DRAFT" in elsewhere["evidence"]
-    assert got["drafter"] == "suffix"
+    assert got["drafter"] == "lookup"
 
 
 def test_a_prediction_is_the_first_drafter(tuned: Path, tmp_path: Path) -> None:
     predicted = tmp_path / "predicted.txt"
     predicted.write_text("the text", encoding="utf-8")
     got = told(tuned, "--predict", predicted)
-    assert (got["drafter"], [one["name"] for one in got["drafters"]]) == ("given", ["given", "suffix"])
+    assert (got["drafter"], [one["name"] for one in got["drafters"]]) == ("given", ["given", "lookup"])
     assert told(tuned, "--predict", predicted, "--draft", "off")["drafter"] == "given"
 
 

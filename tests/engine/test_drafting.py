@@ -7,7 +7,7 @@ from edgespec.choice import DraftChoice
 from edgespec.draft.guard import GuardedDrafter
 from edgespec.draft.lookup import LookupDrafter
 from edgespec.engine.answer import Answer, CancelToken
-from edgespec.engine.drafting import Drafters
+from edgespec.engine.drafting import Drafters, automatic
 from edgespec.engine.job import Request
 from edgespec.engine.options import GenerateOptions
 from edgespec.events import Notice
@@ -112,3 +112,13 @@ def test_a_programs_own_drafters_take_the_lookups_place() -> None:
     (made,) = drafters_of(GenerateOptions(), source, [])
     made.begin(0, np.array([1, 2, 1], np.int32))
     assert made.propose(0, Plan(4)).tokens.tolist() == [2, 1, 2, 1]  # the built-in one waits for longer matches
+
+
+@pytest.mark.parametrize(
+    ("t1_seconds", "has_corpus", "names"),
+    [(0.0, False, ("suffix",)), (0.008, False, ("lookup",)), (0.008, True, ("suffix",)), (0.1, False, ("suffix",))],
+)
+def test_auto_asks_what_costs_least_where_plain_passes_are_short(
+    t1_seconds: float, has_corpus: bool, names: tuple[str, ...]
+) -> None:
+    assert automatic(t1_seconds, has_corpus) == names
