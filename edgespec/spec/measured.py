@@ -29,7 +29,7 @@ from edgespec.spec.keeping import Kept, any_pinned, keep_pinned
 from edgespec.spec.ledger import Entry, Ledger
 from edgespec.spec.livecosts import LiveCosts
 from edgespec.spec.policy import Decision, DrafterView, Explanation, Offer, Proposed, Reason, Selection
-from edgespec.spec.ports import Capabilities, Plan, SequenceId
+from edgespec.spec.ports import Capabilities, IntArray, Plan, SequenceId
 from edgespec.spec.predict import best_size, break_even_table
 from edgespec.spec.prices import Prices, Pricing
 from edgespec.spec.sequence import SequenceState
@@ -53,6 +53,11 @@ _BELIEVED = 0.5
 _USUAL_CONTEXT = 256
 
 _NO_NODES = np.empty(0, np.int32)
+
+
+def _cut(tree: DraftTree) -> IntArray:
+    """The node map of a tree of which nothing is verified."""
+    return np.full(len(tree), -1, np.int32) if len(tree) else _NO_NODES
 
 
 def least_claim(table: CostTable) -> float:
@@ -194,7 +199,7 @@ class MeasuredPolicy:
         plain = t1 * n_sequences
         self.decision = Decision(reason, n_sequences, 0, n_sequences, float(n_sequences), plain, plain)
         self._begin((), len(offers[0].state.tokens), 0, t1, 0.0, self.calls.risk_seconds)
-        return [Selection(EMPTY, (_NO_NODES,) * len(offer.proposed)) for offer in offers]
+        return [Selection(EMPTY, tuple(_cut(one.tree) for one in offer.proposed)) for offer in offers]
 
     def _begin(
         self,
