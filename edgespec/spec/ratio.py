@@ -129,7 +129,7 @@ class _Walk:
 
 
 class _Ratio:
-    """name: as `--verify` spells it. A subclass adds `verdict`: the last accepted node, and the bonus after it."""
+    """name: as `--verify` spells it. modes, chains_only: what it treats exactly."""
 
     name = ""
     modes: frozenset[DraftMode] = frozenset()
@@ -156,7 +156,8 @@ class _Ratio:
         return walk.commit(node, bonus, limit, end_tokens)
 
     def verdict(self, walk: _Walk, draws: Draws) -> tuple[int, int]:
-        raise NotImplementedError
+        """The last accepted node, and the bonus after it: from the root down, unless a verifier judges otherwise."""
+        return _descend(walk, draws)
 
     def _check(self, tree: DraftTree) -> None:
         if not len(tree):
@@ -183,9 +184,6 @@ class RejectionVerifier(_Ratio):
     modes = frozenset({DraftMode.POINT, DraftMode.SAMPLED})
     chains_only = True
 
-    def verdict(self, walk: _Walk, draws: Draws) -> tuple[int, int]:
-        return _descend(walk, draws)
-
 
 class SiblingVerifier(_Ratio):
     """Deterministic children (EAGLE-2's trees, lookahead's, n-grams): each in order is accepted with p(x); when it is
@@ -195,9 +193,6 @@ class SiblingVerifier(_Ratio):
     name = "sibling-set"
     modes = frozenset({DraftMode.POINT})
 
-    def verdict(self, walk: _Walk, draws: Draws) -> tuple[int, int]:
-        return _descend(walk, draws)
-
 
 class SpecInferVerifier(_Ratio):
     """Children drawn independently from q: one round of rejection each, p becoming norm((p - q)+) in between."""
@@ -205,18 +200,12 @@ class SpecInferVerifier(_Ratio):
     name = "specinfer"
     modes = frozenset({DraftMode.REPEATED})
 
-    def verdict(self, walk: _Walk, draws: Draws) -> tuple[int, int]:
-        return _descend(walk, draws)
-
 
 class RecursiveVerifier(_Ratio):
     """Children drawn without replacement: as SpecInfer's, with q losing each child that was refused, renormalised."""
 
     name = "recursive"
     modes = frozenset({DraftMode.POINT, DraftMode.SAMPLED})
-
-    def verdict(self, walk: _Walk, draws: Draws) -> tuple[int, int]:
-        return _descend(walk, draws)
 
 
 class BlockVerifier(_Ratio):
