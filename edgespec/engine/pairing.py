@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgespec.engine.finding import find_model
-from edgespec.engine.partner import PRIOR_ACCEPTANCE, Partner, constant, left_for, weigh
+from edgespec.engine.partner import MAX_DRAFT, PRIOR_ACCEPTANCE, Partner, left_for, weigh
 from edgespec.engine.second import Second, fitting_gguf, fitting_step, is_step_folder
 from edgespec.errors import EdgeSpecError
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard, draft_cards, load_cards
 from edgespec.library.header import GgufHeader
 from edgespec.library.resolve import installed_path, open_library
+from edgespec.spec.outcomes import constant
 from edgespec.spec.placement import Choice
 from edgespec.tune.pair import PairTimes, measure_pair, pair_records, save_pair, stored_pair
 from edgespec.tune.tuning import Tuned
@@ -108,7 +109,7 @@ def weighed_by(times: PairTimes, tuned: Tuned | None, acceptance: float = PRIOR_
     if tuned is None:
         return None
     fewer = left_for(tuned.table, tuned.alone, tuned.settings.n_threads, times.target_threads)
-    return weigh(tuned.table, fewer, times, constant(acceptance))
+    return weigh(tuned.table, fewer, times, constant(acceptance, MAX_DRAFT))
 
 
 def _known(second: Second, host: Host) -> PairTimes | None:

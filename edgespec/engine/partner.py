@@ -169,11 +169,6 @@ def _draft(times: StepTimes, survivals: Seq[float]) -> Draft:
     return Draft(times.step(_CONTEXT), tuple(survivals), RANKS, read_seconds=times.read_seconds)
 
 
-def constant(acceptance: float, n: int = MAX_DRAFT) -> tuple[float, ...]:
-    """The survivals of a draft whose every token is right with the same chance."""
-    return tuple(acceptance**depth for depth in range(1, n + 1))
-
-
 def left_for(table: CostTable, alone: CostTable, n_threads: int, n_left: int) -> CostTable:
     """What passes take with `n_left` of `n_threads` threads: measured for one and for all, between them as the inverse
     of the threads.

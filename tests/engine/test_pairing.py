@@ -13,7 +13,7 @@ from edgespec.backend import machine
 from edgespec.choice import DraftChoice
 from edgespec.engine import Engine, EngineOptions, GenerateOptions, pairing
 from edgespec.engine.pairing import Host
-from edgespec.engine.partner import constant, left_for, weigh
+from edgespec.engine.partner import left_for, weigh
 from edgespec.engine.second import Second, fitting_gguf
 from edgespec.errors import (
     BadInput,
@@ -29,6 +29,7 @@ from edgespec.events import Completion, Notice
 from edgespec.spec.cost import CostTable
 from edgespec.spec.latency import Placement
 from edgespec.spec.law import SamplingSettings
+from edgespec.spec.outcomes import constant
 from edgespec.spec.placement import Choice
 from edgespec.spec.ports import IntArray
 from edgespec.spec.ratio import VERIFIER_NAMES, CannotVerify
