@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 
 from edgespec.errors import EdgeSpecError
-from edgespec.events import Completion, Notice, Piece
+from edgespec.events import Completion, Notice, Piece, RoundReport
 
 
 class CancelToken:
@@ -48,6 +48,8 @@ class CancelToken:
 
 # Called in the engine's thread, so it must not wait for an answer. False stops the answer; anything else lets it go on.
 PieceCallback = Callable[[Piece], object]
+# The same, after every round; what it returns does not matter.
+RoundCallback = Callable[[RoundReport], object]
 
 
 class Answer:

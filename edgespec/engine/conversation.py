@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgespec.engine.answer import Answer, CancelToken, PieceCallback
+from edgespec.engine.answer import Answer, CancelToken, PieceCallback, RoundCallback
 from edgespec.engine.options import GenerateOptions
 from edgespec.engine.reading import Reading
 from edgespec.errors import BadInput, ContextOverflow, EdgeSpecError
@@ -52,8 +52,10 @@ class Conversation:
         options: GenerateOptions | None = None,
         cancel: CancelToken | None = None,
         on_piece: PieceCallback | None = None,
+        on_round: RoundCallback | None = None,
     ) -> Answer:
-        """Ask, and get an answer to iterate over. An unfinished earlier answer is waited for.
+        """Ask, and get an answer to iterate over. An unfinished earlier answer is waited for. Both callbacks run in the
+        engine's thread.
 
         Raises ContextOverflow when even the newest message alone does not fit, and what `Engine.submit` raises; the
         conversation is then unchanged, as it is when the answer fails later.
@@ -72,6 +74,7 @@ class Conversation:
                 cancel,
                 on_piece,
                 on_done=lambda completion: self._remember(prompt_text, prompt, completion),
+                on_round=on_round,
                 notices=_dropped(len(asked) - len(messages)),
             )
         except EdgeSpecError:

@@ -11,7 +11,7 @@ from pathlib import Path
 from edgespec.backend.settings import LlamaSettings
 from edgespec.choice import DraftChoice
 from edgespec.draft.corpus import Corpus
-from edgespec.engine.answer import Answer, CancelToken, PieceCallback
+from edgespec.engine.answer import Answer, CancelToken, PieceCallback, RoundCallback
 from edgespec.engine.arrangement import Arranger
 from edgespec.engine.checks import check_prompt, check_sampling
 from edgespec.engine.conversation import Conversation
@@ -32,7 +32,7 @@ from edgespec.engine.shelf import keep_answer, open_shelf
 from edgespec.engine.sockets import Model
 from edgespec.engine.worker import Worker
 from edgespec.errors import EdgeSpecError
-from edgespec.events import Completion, Finish, Notice, RoundReport
+from edgespec.events import Completion, Finish, Notice
 from edgespec.library.card import ModelCard
 from edgespec.library.resolve import ResolvedModel
 from edgespec.library.vocabulary import read_vocabulary
@@ -244,7 +244,7 @@ class Engine:
         cancel: CancelToken | None = None,
         on_piece: PieceCallback | None = None,
         on_done: Callable[[Completion], None] | None = None,
-        on_round: Callable[[RoundReport], None] | None = None,
+        on_round: RoundCallback | None = None,
         notices: tuple[Notice, ...] = (),
     ) -> Answer:
         """Queue a request made of tokens; `notices` are what the answer begins with.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgespec.engine.answer import Answer
+from edgespec.engine.answer import Answer, RoundCallback
 from edgespec.engine.options import GenerateOptions
 from edgespec.engine.placing import Course
 from edgespec.events import Completion, Finish, Notice, Piece, RoundReport, Timings, Usage
@@ -34,7 +34,7 @@ class Request:
     options: GenerateOptions
     answer: Answer
     on_done: Callable[[Completion], None] | None = None
-    on_round: Callable[[RoundReport], None] | None = None
+    on_round: RoundCallback | None = None
     notices: tuple[Notice, ...] = ()
     constraint: Constraint | None = None
 
