@@ -15,16 +15,32 @@ class Finish(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class TokenScore:
+    """A token of an answer with its log probability: the natural logarithm, under the softmax of the model's own
+    logits, before temperature and all else that shapes the choice.
+
+    top_ids, top_logprobs: the likeliest tokens in its place, best first, the lower id first among equals.
+    """
+
+    token_id: int
+    logprob: float
+    top_ids: tuple[int, ...] = ()
+    top_logprobs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A bit of answer text that is final: it is never taken back.
 
     `source` is the name of the drafter whose guess the target accepted, or "" when the target said it unprompted.
     `token_ids` are the tokens that this piece completed; it may be empty when only held-back text was released.
+    `scores` are theirs, one each, if log probabilities were asked for.
     """
 
     text: str
     token_ids: tuple[int, ...]
     source: str
+    scores: tuple[TokenScore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +106,7 @@ class Timings:
 @dataclass(frozen=True, slots=True)
 class Completion:
     """A whole answer. `token_ids` is the shortest prefix of the generated tokens whose text contains `text`;
-    without a stop string that is all of them."""
+    without a stop string that is all of them. `scores`: one for each, if log probabilities were asked for."""
 
     text: str
     token_ids: tuple[int, ...]
@@ -98,3 +114,4 @@ class Completion:
     usage: Usage
     timings: Timings
     notices: tuple[Notice, ...]
+    scores: tuple[TokenScore, ...] = ()

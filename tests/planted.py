@@ -151,6 +151,6 @@ def answer(
     loop = Loop(target, FixedPolicy(max_nodes=8, max_leaves=4), PathVerifier(), clock=lambda: 0.0)
     rounds: list[RoundReport] = []
     while state.finish is None:
-        rounds += loop.run([Drafting(state, drafters)])
+        rounds += loop.run([Drafting.of(state, drafters)])
     target.release(0)
     return Run(tuple(prompt), tuple(rounds), tuple(state.tokens[len(prompt) :]))

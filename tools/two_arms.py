@@ -138,7 +138,7 @@ class Arms:
             rounds: list[RoundReport] = []
             began = time.perf_counter()
             while state.finish is None:
-                rounds += loop.run([Drafting(state, guarded)])
+                rounds += loop.run([Drafting.of(state, guarded)])
             seconds = time.perf_counter() - began
             for drafter in drafters:
                 drafter.end(SEQUENCE)

@@ -58,8 +58,9 @@ def _entries(path: Path) -> Iterator[Entry]:
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:
-                seconds, draft, n_emitted, t1, *others = json.loads(line)
-                yield Entry(float(seconds), float(draft), int(n_emitted), float(t1), *map(float, others))
+                seconds, draft, n_emitted, t1, bound, risk, invested, n_rounds = json.loads(line)
+                account = float(bound), float(risk), float(invested), int(n_rounds)
+                yield Entry(float(seconds), float(draft), int(n_emitted), float(t1), *account)
             except (ValueError, TypeError):
                 return
 

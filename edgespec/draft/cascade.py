@@ -88,7 +88,7 @@ class CascadeDrafter:
         survival: list[float] = []
         while state.finish is None and (not tokens or deadline.go_on()):
             try:
-                report = loop.run([Drafting(state, self._inner)])[0]
+                report = loop.run([Drafting.of(state, self._inner)])[0]
             except OutOfTime:
                 break
             self.n_inner_passes += 1

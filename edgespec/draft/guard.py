@@ -10,11 +10,12 @@ never returns cannot be broken off from here: such drafters run in a thread or p
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence as Seq
 
 import numpy as np
 
 from edgespec.events import Notice
-from edgespec.spec.ports import Commit, Drafter, IntArray, Plan, Rows, SequenceId
+from edgespec.spec.ports import Commit, Drafter, Follower, IntArray, Plan, Rows, SequenceId
 from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, check_tree, n_leaves
 
 # Long enough that a drafter failing every time costs little, short enough that one hiccup is soon forgotten.
@@ -43,6 +44,7 @@ class GuardedDrafter:
         self.name = inner.name
         self.needs = inner.needs
         self._inner = inner
+        self._follower = inner if isinstance(inner, Follower) else None
         self._n_vocab = n_vocab
         self._clock = clock
         self._on_trouble = on_trouble
@@ -113,6 +115,28 @@ class GuardedDrafter:
         if withheld:
             nodes = np.full(withheld, -1, np.int32)
         self._told(sequence, lambda: self._inner.observe(sequence, commit, rows, nodes))
+
+    def is_silent(self, sequence: SequenceId) -> bool:
+        """False while it sits out: those rounds are counted by asking."""
+        if self._follower is None or self._rounds_out or sequence in self._closed:
+            return False
+        try:
+            return self._follower.is_silent(sequence) is True
+        except Exception as error:  # as in propose
+            self._fault(RAISED, _described(error))
+            return False
+
+    def follow(self, sequence: SequenceId, tokens: Seq[int]) -> bool:
+        """As `observe`: one that fails is made to forget the sequence."""
+        if self._follower is None or sequence in self._closed:
+            return False
+        try:
+            return self._follower.follow(sequence, tokens) is True and not self._rounds_out
+        except Exception as error:  # as in propose
+            self._closed.add(sequence)
+            self._fault(RAISED, _described(error))
+            self._ended(sequence)
+            return False
 
     def end(self, sequence: SequenceId) -> None:
         self._withheld.pop(sequence, None)

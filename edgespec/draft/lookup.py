@@ -1,7 +1,7 @@
 """Drafts what followed the last time the text went like this: a suffix automaton over prompt and output.
 
 Contract: the index holds exactly the committed tokens; rejected guesses never enter it. The whole prompt is indexed in
-`begin`, about 1 us per token beside a prefill that takes 100 times as long on any machine, so that no later call has a
+`begin`, about 2 us per token beside a prefill that takes 100 times as long on any machine, so that no later call has a
 spike that misses its deadline; when the same sequence begins again and its text is a prefix of the new prompt (the next
 chat turn), only the new part is read. Needs no second model, no rows and no minimum of history. Survival is measured,
 not assumed: running rates by match length. Calls for a sequence that has not begun raise KeyError.
@@ -10,6 +10,7 @@ not assumed: running rates by match length. Calls for a sequence that has not be
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence as Seq
 
 from edgespec.draft.automaton import SuffixAutomaton
 from edgespec.draft.branch import Branch, grow
@@ -48,21 +49,23 @@ class LookupDrafter:
         self.n_indexed = 0
         self._min_match = max(1, min_match)
         self._texts: dict[SequenceId, SuffixAutomaton] = {}
+        self._tails: dict[SequenceId, _Tail] = {}
         self._drafts: dict[SequenceId, list[Branch]] = {}
         self._rates = Rates((*_UNIQUE, *_AMBIGUOUS, _RIVAL))
 
     def begin(self, sequence: SequenceId, prompt: IntArray) -> None:
         tokens: list[int] = prompt.tolist()
-        text = self._texts.get(sequence)
+        text = self._text(sequence) if sequence in self._texts else None
         if text is None or tokens[: len(text)] != text.text:
             text = self._texts[sequence] = SuffixAutomaton()
         self.n_indexed += len(tokens) - len(text)
         text.extend(tokens[len(text) :])
+        self._tails[sequence] = _Tail(tokens, self._min_match)
         self._drafts[sequence] = []
 
     def propose(self, sequence: SequenceId, plan: Plan) -> DraftTree:
         """The continuation of the longest match, and with more than one leaf the latest rival that differs at once."""
-        text = self._texts[sequence]
+        text = self._text(sequence)
         if plan.max_nodes <= 0 or text.match_length < self._min_match:
             return EMPTY  # most rounds of most answers, so they go the shortest way
         branches = self._drafts[sequence] = self._branches(text, plan)
@@ -77,21 +80,37 @@ class LookupDrafter:
     def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None:
         """Index the committed tokens. Guesses are scored against them, also those that were cut from the tree."""
         emitted: list[int] = commit.tokens.tolist()
-        self._texts[sequence].extend(emitted)
-        self.n_indexed += len(emitted)
+        self._tails[sequence].append(emitted)
         drafts = self._drafts[sequence]
         if drafts:
             for branch in drafts:
                 branch.learn(self._rates, emitted)
             self._drafts[sequence] = []
 
+    def is_silent(self, sequence: SequenceId) -> bool:
+        return not self._tails[sequence].recurs
+
+    def follow(self, sequence: SequenceId, tokens: Seq[int]) -> bool:
+        """They are indexed once that is of use: until then their last few tokens tell that nothing matches."""
+        return not self._tails[sequence].append(tokens)
+
     def end(self, sequence: SequenceId) -> None:
         self._texts.pop(sequence, None)
+        self._tails.pop(sequence, None)
         self._drafts.pop(sequence, None)
 
     def indexed(self, sequence: SequenceId) -> tuple[int, ...]:
         """The tokens in the index: the committed text, and nothing else."""
-        return tuple(self._texts[sequence].text)
+        return tuple(self._text(sequence).text)
+
+    def _text(self, sequence: SequenceId) -> SuffixAutomaton:
+        """With everything that was committed."""
+        text, unread = self._texts[sequence], self._tails[sequence].unread
+        if unread:
+            text.extend(unread)
+            self.n_indexed += len(unread)
+            unread.clear()
+        return text
 
     def _branches(self, text: SuffixAutomaton, plan: Plan) -> list[Branch]:
         length, n = text.match_length, plan.max_nodes
@@ -102,6 +121,30 @@ class LookupDrafter:
             tokens = [text.text[rivals[0]], *text.follow(rivals[0], n - 2)]
             branches.append(Branch(tokens, [_RIVAL_SITUATION, *_climb(length + 1, n - 2)]))
         return branches
+
+
+class _Tail:
+    """The end of a text, and whether its last `n` tokens have stood in it before. unread: tokens to be indexed."""
+
+    __slots__ = ("_last", "_n", "_seen", "recurs", "unread")
+
+    def __init__(self, tokens: Seq[int], n: int) -> None:
+        self.unread: list[int] = []
+        self.recurs = False
+        self._n = n
+        self._last: tuple[int, ...] = ()
+        self._seen: set[tuple[int, ...]] = set()
+        self.append(tokens)
+        self.unread.clear()
+
+    def append(self, tokens: Seq[int]) -> bool:
+        """Returns `recurs`."""
+        self.unread.extend(tokens)
+        for token in tokens:
+            self._last = last = (*self._last[1 - self._n :], token) if self._n > 1 else (token,)
+            self.recurs = last in self._seen
+            self._seen.add(last)
+        return self.recurs
 
 
 def _bucket(length: int) -> int:

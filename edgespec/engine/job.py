@@ -13,8 +13,10 @@ import numpy as np
 from edgespec.engine.answer import Answer, RoundCallback
 from edgespec.engine.options import GenerateOptions
 from edgespec.engine.placing import Course
-from edgespec.events import Completion, Finish, Notice, Piece, RoundReport, Timings, Usage
+from edgespec.events import Completion, Finish, Notice, Piece, RoundReport, Timings, TokenScore, Usage
 from edgespec.spec.ports import Drafter, SequenceId, TokenLaw
+from edgespec.spec.round import Drafting
+from edgespec.spec.scores import Scorer
 from edgespec.spec.sequence import SequenceState
 from edgespec.text.constraint import Constraint
 from edgespec.text.stream import Step, TextStream
@@ -72,6 +74,7 @@ class Job:
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+    _drafting: Drafting | None = None
 
     @property
     def prefilling(self) -> bool:
@@ -95,6 +98,9 @@ class Job:
     def begin_decoding(self, law: TokenLaw, max_tokens: int, ends: frozenset[int]) -> None:
         request = self.request
         self.state = SequenceState.start(request.sequence, request.prompt, law, max_tokens, ends, self.width_class)
+        if request.options.n_top_logprobs is not None:
+            self.state.scorer = Scorer(request.options.n_top_logprobs)
+        self._drafting = Drafting.of(self.state, self.drafters)
         for drafter in self.drafters:
             drafter.begin(request.sequence, np.array(request.prompt, np.int32))
 
@@ -140,10 +146,22 @@ class Job:
             self.decoding.finish = Finish.STOP
 
     def _give(self, step: Step, source: str) -> None:
+        n_before = len(self.token_ids)
         self.token_ids += step.token_ids
         self.text += step.text
         if step.text or step.token_ids:
-            self.request.answer.put(Piece(step.text, step.token_ids, source))
+            self.request.answer.put(Piece(step.text, step.token_ids, source, self._scores(n_before)))
+
+    def _scores(self, first: int = 0) -> tuple[TokenScore, ...]:
+        """Of the ids given out so far, from number `first` on. They are the first of the tokens that were scored."""
+        scorer = None if self.state is None else self.state.scorer
+        return () if scorer is None else tuple(scorer.scores[first : len(self.token_ids)])
+
+    @property
+    def drafting(self) -> Drafting:
+        """The same for every round."""
+        assert self._drafting is not None, "the prompt is still being read"
+        return self._drafting
 
     @property
     def decoding(self) -> SequenceState:
@@ -151,8 +169,8 @@ class Job:
         return self.state
 
     def completion(self, finish: Finish) -> Completion:
-        usage = Usage(len(self.request.prompt), len(self.token_ids))
-        return Completion(self.text, tuple(self.token_ids), finish, usage, self._timings(), tuple(self.notices))
+        usage, scores = Usage(len(self.request.prompt), len(self.token_ids)), self._scores()
+        return Completion(self.text, tuple(self.token_ids), finish, usage, self._timings(), tuple(self.notices), scores)
 
     def _timings(self) -> Timings:
         state, times, options = self.state, self.times, self.request.options

@@ -13,6 +13,8 @@ from edgespec.text.grammar import Grammar
 
 # A small model can talk in circles for ever; this much text is an essay, and the answer says that it was cut.
 DEFAULT_MAX_TOKENS = 1024
+# As many as the OpenAI API gives beside a token.
+MAX_TOP_LOGPROBS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class EngineOptions:
 class GenerateOptions:
     """How one answer is made. prediction: text the caller expects, drafted from. exact: bit for bit as without
     drafting. verify: how drafts are judged. grammar: the shape it must have; an answer that `max_tokens` cuts short is
-    the beginning of such a text.
+    the beginning of such a text. n_top_logprobs: score every token, with so many alternatives (0 to 20); None for no
+    log probabilities.
     """
 
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
@@ -56,6 +59,7 @@ class GenerateOptions:
     prediction: str = ""
     verify: str = PATH
     grammar: Grammar | None = None
+    n_top_logprobs: int | None = None
 
     def __post_init__(self) -> None:
         _at_least("--max-tokens", self.max_tokens, 1)
@@ -67,6 +71,9 @@ class GenerateOptions:
             raise BadInput(f"--verify {self.verify} with --exact", why, f"use '--verify {PATH}'")
         if "" in self.stop:
             raise BadInput("stop string ''", "an empty text would end every answer before it begins", "leave it out")
+        if self.n_top_logprobs is not None and not 0 <= self.n_top_logprobs <= MAX_TOP_LOGPROBS:
+            what, why = f"--logprobs {self.n_top_logprobs}", "it is how many alternatives stand beside a token"
+            raise BadInput(what, why, f"give 0 to {MAX_TOP_LOGPROBS}")
 
 
 def _at_least(name: str, value: int | None, least: int) -> None:

@@ -56,7 +56,7 @@ _STALL = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One round, as it is settled and as it can be replayed.
+    """One round, or several plain ones in a row, as it is settled and as it can be replayed.
 
     seconds: the whole round. draft_seconds: the part that plain decoding would not have had, the pass excepted.
     t1_seconds: the price of one token. bound_seconds: U of the pass in a drafted round; 0 marks a plain one, whatever
@@ -71,6 +71,7 @@ class Entry:
     bound_seconds: float = 0.0
     risk_seconds: float = 0.0
     invested_seconds: float = 0.0
+    n_rounds: int = 1
 
 
 class Account:
@@ -190,7 +191,7 @@ def replay(entries: Iterable[Entry]) -> Replay:
     n_rounds = n_refused = 0
     worst, overshoot = -float("inf"), 0.0
     for entry in entries:
-        n_rounds += 1
+        n_rounds += entry.n_rounds
         if entry.risk_seconds > 0.0 and not ledger.allows(entry.risk_seconds, entry.t1_seconds, entry.invested_seconds):
             n_refused += 1
         before = ledger.total_seconds - ledger.plain_seconds

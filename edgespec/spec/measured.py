@@ -22,7 +22,7 @@ import numpy as np
 
 from edgespec.events import RoundReport
 from edgespec.spec.acceptance import Acceptance
-from edgespec.spec.accounts import Accounts
+from edgespec.spec.books import Books
 from edgespec.spec.calls import NO_PLAN, Calls
 from edgespec.spec.cost import CostTable, DraftCosts
 from edgespec.spec.keeping import Kept, any_pinned, keep_pinned
@@ -31,19 +31,15 @@ from edgespec.spec.livecosts import LiveCosts
 from edgespec.spec.policy import Decision, DrafterView, Explanation, Offer, Proposed, Reason, Selection
 from edgespec.spec.ports import Capabilities, IntArray, Plan, SequenceId
 from edgespec.spec.predict import best_size, break_even_table
-from edgespec.spec.prices import Prices, Pricing
+from edgespec.spec.prices import Pricing
 from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftMode, DraftTree
 from edgespec.spec.underway import Round, spent_of_grants
-from edgespec.spec.upkeep import Upkeep
 from edgespec.spec.weighed import Weighed, ranked, shares, weigh
 
 # Drafting must promise this much more than plain decoding: below it the estimates' own errors decide, and of several
 # sizes the one that is overrated most looks best.
 _MARGIN = 1.05
-
-# Of quiet rounds in a row only every fourth is looked at closely: plain decoding should not pay for being watched.
-_LOOK_EVERY = 4
 
 # The part of what guesses promise that an answer may risk of its own account. Nothing: where passes of some rows cost
 # several plain ones, no draft long enough to pay is ever tried. More: bad texts lose more than good ones gain.
@@ -83,28 +79,34 @@ class MeasuredPolicy:
         max_leaves: int = 1,
         journal: Callable[[Entry], None] | None = None,
     ) -> None:
-        self.costs = LiveCosts(table)
-        self._known_costs = {table: self.costs}
-        self.acceptance = Acceptance()
-        self.ledger = Ledger()
-        self.calls = Calls(self.costs, self.acceptance, self.ledger, draft_costs or {})
+        self._books = Books(table, draft_costs or {}, journal)
         self.decision = Decision(Reason.NO_DRAFTER, 1, 0, 1, 1.0, 0.0, 0.0)
         self._max_leaves = max_leaves
-        self._journal = journal
         self._rounds: Counter[Reason] = Counter()
-        self._prices = Prices(self.costs)
-        self._t1_seconds = self.costs.seconds(1, 0)
-        self._around_seconds = 0.0
-        self._n_quiet = 0
-        self._accounts = Accounts()
-        self._upkeep = Upkeep()
         self._plan = NO_PLAN
         self._least_claim = least_claim(table)
         self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset(), {})
 
     @property
+    def costs(self) -> LiveCosts:
+        return self._books.costs
+
+    @property
+    def acceptance(self) -> Acceptance:
+        return self._books.acceptance
+
+    @property
+    def ledger(self) -> Ledger:
+        """Rounds that rested lately are not in it yet."""
+        return self._books.ledger
+
+    @property
+    def calls(self) -> Calls:
+        return self._books.calls
+
+    @property
     def t1_seconds(self) -> float:
-        return self._t1_seconds
+        return self._books.t1_seconds
 
     # -- plan -------------------------------------------------------------------------------------------------------
 
@@ -117,21 +119,23 @@ class MeasuredPolicy:
         offered: Seq[Proposed] = (),
         n_behind: int = 0,
     ) -> Plan:
+        if self._books.rests.n_rounds:
+            self._settle_rests()
         # An exact request's draft is one branch.
         leaves = 1 if state.exact else max(1, min(self._max_leaves, capabilities.max_leaves))
         n_nodes = self._room(state, capabilities, n_sequences, leaves)
         if n_nodes <= 0:
             return NO_PLAN
-        if self._upkeep.rests(drafter):
+        if self._books.upkeep.rests(drafter):
             self.calls.refusal = Reason.NOT_WORTH_IT
             return NO_PLAN
-        if self._upkeep.knows(drafter) or self.calls.is_free(drafter, self._t1_seconds):
-            if not self.calls.may_ask(self._t1_seconds):
+        if self._books.upkeep.knows(drafter) or self.calls.is_free(drafter, self._books.t1_seconds):
+            if not self.calls.may_ask(self._books.t1_seconds):
                 return NO_PLAN
         else:
             n_pending = len(state.pending) + n_sequences - 1
-            pricing = self._prices.pricing(n_sequences, n_pending, len(state.tokens), state.width_class)
-            room, account = Plan(n_nodes, leaves), self._accounts.of(state.id)
+            pricing = self._books.prices.pricing(n_sequences, n_pending, len(state.tokens), state.width_class)
+            room, account = Plan(n_nodes, leaves), self._books.accounts.of(state.id)
             return self.calls.plan(drafter, state, room, pricing, offered, n_behind, account)
         if (self._plan.max_nodes, self._plan.max_leaves) != (n_nodes, leaves):
             self._plan = Plan(n_nodes, leaves)
@@ -146,27 +150,29 @@ class MeasuredPolicy:
         useful = (state.remaining - 1) * leaves
         room = min(capabilities.max_rows - others, capabilities.n_ctx - len(state.tokens), useful)
         self.calls.refusal = Reason.LIMIT if room <= 0 else Reason.UNMEASURED
-        return min(room, self._prices.widest(state.width_class, capabilities.max_rows) - others)
+        return min(room, self._books.prices.widest(state.width_class, capabilities.max_rows) - others)
 
     # -- select -----------------------------------------------------------------------------------------------------
 
     def select(self, offers: Seq[Offer], capabilities: Capabilities) -> list[Selection]:
+        if self._books.rests.n_rounds:
+            self._settle_rests()
         if not any(self._is_worth_a_look(one.tree, offer.state) for offer in offers for one in offer.proposed):
             return self._select_nothing(offers)
-        self._upkeep.drop()
+        self._books.upkeep.drop()
         weighed = [weigh(offer, self.acceptance) for offer in offers]
         n_pending = sum(len(offer.state.pending) for offer in offers)
         context = sum(one.position for one in weighed) // len(weighed)
         width_class = offers[0].state.width_class
-        pricing = self._prices.pricing(len(offers), n_pending, context, width_class)
-        room = self._prices.widest(width_class, capabilities.max_rows) - n_pending
+        pricing = self._books.prices.pricing(len(offers), n_pending, context, width_class)
+        room = self._books.prices.widest(width_class, capabilities.max_rows) - n_pending
         survivals = ranked(weighed)[: max(0, room)]
         spent = sum(one.seconds for offer in offers for one in offer.proposed)
-        own = self._accounts.headroom((offer.state.id for offer in offers), pricing.t1_seconds)
+        own = self._books.accounts.headroom((offer.state.id for offer in offers), pricing.t1_seconds)
         lent = spent_of_grants(offers, self.calls.investments.lent)
         invested = sum(lent.values())
         ledger = self.ledger.headroom(pricing.t1_seconds)
-        beside = invested + pricing.plain_seconds - spent - self._around_seconds
+        beside = invested + pricing.plain_seconds - spent - self._books.around_seconds
         longest = (ledger + beside) / self.costs.excess.factor
         strict = (min(own, ledger) + beside) / self.costs.excess.factor
         n_nodes = self._choose(survivals, pricing, spent - invested, longest, weighed)
@@ -182,20 +188,22 @@ class MeasuredPolicy:
         reason = Reason.DRAFTED if n_nodes else self._why_plain(survivals, pricing, spent - invested, longest)
         self._decide(reason, n_nodes, n_pending, tokens, spent + seconds, pricing)
         bound = seconds * self.costs.excess.factor if n_nodes else 0.0
-        risk = bound + spent + self._around_seconds - pricing.plain_seconds if n_nodes else self.calls.risk_seconds
+        risk = (
+            bound + spent + self._books.around_seconds - pricing.plain_seconds if n_nodes else self.calls.risk_seconds
+        )
         self._begin(weighed, context, n_nodes, pricing.t1_seconds, bound, risk, lent if n_nodes else None)
         n_likely = n_nodes - sum(one.n_pinned for one in weighed)
         return [one.select(n) for one, n in zip(weighed, shares(weighed, n_likely), strict=True)]
 
     def _select_nothing(self, offers: Seq[Offer]) -> list[Selection]:
-        n_sequences, t1 = len(offers), self._t1_seconds
+        n_sequences, t1 = len(offers), self._books.t1_seconds
         reason = self.calls.refusal
         for offer in offers:
             for one in offer.proposed:
                 if one.plan.max_nodes:
                     reason = Reason.NO_MATCH
         self._rounds[reason] += 1
-        self._upkeep.drop()
+        self._books.upkeep.drop()
         plain = t1 * n_sequences
         self.decision = Decision(reason, n_sequences, 0, n_sequences, float(n_sequences), plain, plain)
         self._begin((), len(offers[0].state.tokens), 0, t1, 0.0, self.calls.risk_seconds)
@@ -232,7 +240,7 @@ class MeasuredPolicy:
         """The pass with what drafters want for its rows, if that is better than any pass without."""
         if self.costs.needs_plain or not any_pinned(offers):
             return None
-        return keep_pinned(offers, self.acceptance, self._upkeep, pricing, spent, longest, _MARGIN)
+        return keep_pinned(offers, self.acceptance, self._books.upkeep, pricing, spent, longest, _MARGIN)
 
     def _why_plain(self, survivals: Seq[float], pricing: Pricing, spent: float, longest: float) -> Reason:
         if self.costs.needs_plain:
@@ -263,93 +271,37 @@ class MeasuredPolicy:
 
     # -- record -----------------------------------------------------------------------------------------------------
 
+    @property
+    def lets_rest(self) -> bool:
+        """While guesses wait for more of the text, every round is looked at."""
+        return not self._books.acceptance.is_following
+
+    def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
+        if self._books.rest(states, report, n_emitted, draft_seconds):
+            self._settle_rests(states)
+
     def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
-        done, report = self._round, reports[0]
-        n_emitted = sum(len(one.tokens) for one in reports)
-        entry = Entry(
-            report.seconds,
-            draft_seconds,
-            n_emitted,
-            done.t1_seconds,
-            done.bound_seconds,
-            done.risk_seconds,
-            done.invested_seconds,
-        )
-        self._settle(entry)
-        self._settle_accounts(offers, reports)
-        self._upkeep.settle(n_emitted)
-        if done.n_nodes:
-            gained = n_emitted * done.t1_seconds - report.seconds + done.invested_seconds
-            self.calls.investments.settle([name for one in done.weighed for name in one.watches], gained)
-        if done.weighed or done.probing or any(self.acceptance.follows(offer.state.id) for offer in offers):
-            self._score(offers, reports)
-        elif self._n_quiet % _LOOK_EVERY and not self.costs.needs_plain:
-            self._n_quiet += 1
-            return
-        self._n_quiet = 0 if done.weighed else self._n_quiet + 1
-        self._learn_costs([one for offer in offers for one in offer.proposed], report, draft_seconds)
-        self._prices.forget()
-        self._t1_seconds = done.t1_seconds
-        if not done.n_nodes:
-            width = self.costs.table.next_below(report.n_rows)
-            self._t1_seconds = self.costs.seconds(width, done.context) / len(reports)
+        self._books.record(self._round, offers, reports, draft_seconds)
 
-    def _settle_accounts(self, offers: Seq[Offer], reports: Seq[RoundReport]) -> None:
-        done, n = self._round, len(reports)
-        for offer, report in zip(offers, reports, strict=True):
-            account = self._accounts.of(offer.state.id)
-            invested = done.lent.get(offer.state.id, 0.0)
-            account.settle(report.seconds / n, len(report.tokens), done.t1_seconds, done.n_nodes > 0, invested)
-            if offer.state.finish is not None:
-                self._accounts.close(offer.state.id)
-                self.calls.investments.end(offer.state.id)
-
-    def _learn_costs(self, calls: Seq[Proposed], report: RoundReport, draft_seconds: float) -> None:
-        done = self._round
-        for one in calls:
-            self.calls.observe(one)
-        undrafted = report.seconds - draft_seconds
-        if done.n_nodes:
-            # What walking and committing a draft takes beyond a plain round is a part of its width's price.
-            self.costs.observe_drafted(report.n_rows, done.context, undrafted - self.costs.overhead_seconds)
-        else:
-            overhead = max(0.0, undrafted - report.verify_seconds)
-            self.costs.observe_plain(report.n_rows, done.context, report.verify_seconds, overhead)
-        around = max(0.0, draft_seconds - sum(one.seconds for one in calls))
-        self._around_seconds += 0.1 * (min(around, 3.0 * self._around_seconds + 1e-4) - self._around_seconds)
-
-    def _score(self, offers: Seq[Offer], reports: Seq[RoundReport]) -> None:
-        done = self._round
-        for index, (offer, report) in enumerate(zip(offers, reports, strict=True)):
-            position = len(offer.state.tokens) - len(report.tokens)
-            watches = done.weighed[index].watches if done.weighed else {}
-            for one in offer.proposed:
-                watch = watches.get(one.drafter)
-                self.acceptance.score(offer.state.id, one.drafter, watch, position, report.tokens)
-                if one.drafter in done.probing:
-                    self.calls.settle(one.drafter, watch is not None and watch.n_right > 0)
-            if offer.state.finish is not None:
-                self.acceptance.forget(offer.state.id)
+    def charge(self, seconds: float) -> None:
+        self._settle_rests()
+        self._books.charge(seconds)
 
     def reprice(self, table: CostTable) -> None:
         """Passes cost what `table` says now; what rounds have taught about each table is kept for its return."""
-        if table == self.costs.table:
-            return
-        self.costs = self._known_costs.setdefault(table, LiveCosts(table))
-        self.calls.reprice(self.costs)
-        self._prices = Prices(self.costs)
-        self._least_claim = least_claim(table)
-        self._t1_seconds = self.costs.seconds(1, 0)
-        self._n_quiet = 0
+        self._settle_rests()
+        if self._books.reprice(table):
+            self._least_claim = least_claim(table)
 
-    def charge(self, seconds: float) -> None:
-        """Drafters took this time outside of rounds, say to read a prompt: the ledger has to earn it back."""
-        self._settle(Entry(seconds, seconds, 0, self._t1_seconds))
-
-    def _settle(self, entry: Entry) -> None:
-        self.ledger.settle(entry)
-        if self._journal is not None:
-            self._journal(entry)
+    def _settle_rests(self, states: Seq[SequenceState] = ()) -> None:
+        rests = self._books.rests
+        if rests.n_rounds:
+            n_sequences = len(rests.sequences)
+            reason = Reason.NO_MATCH if rests.draft_seconds else Reason.NO_DRAFTER
+            self._rounds[reason] += rests.n_rounds
+            plain = self.t1_seconds * n_sequences
+            self.decision = Decision(reason, n_sequences, 0, rests.n_rows, float(n_sequences), plain, plain)
+        self._books.settle_rests(states)
 
     # -- explain ----------------------------------------------------------------------------------------------------
 

@@ -139,6 +139,13 @@ class Policy(Protocol):
     def select(self, offers: Seq[Offer], capabilities: Capabilities) -> list[Selection]:
         """For each sequence the part of its trees worth verifying: merged, prefix-closed, principal branch first."""
 
+    @property
+    def lets_rest(self) -> bool:
+        """May a round in which nobody has anything to propose be run without asking? It is told of by `rest`."""
+
+    def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
+        """Learn from such a round. report: of one of the sequences."""
+
     def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
         """Learn from a round. `draft_seconds`: all that plain decoding would not have spent, the pass itself excepted.
 
@@ -195,6 +202,13 @@ class FixedPolicy:
         merged, nodes = merge([tree for tree, _ in bare])
         nodes = [through(own_map, own) for (_, own_map), own in zip(bare, nodes, strict=True)]
         return cut(merged, nodes, plan.max_nodes, plan.max_leaves)
+
+    @property
+    def lets_rest(self) -> bool:
+        return True
+
+    def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
+        pass
 
     def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
         pass

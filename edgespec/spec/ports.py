@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -158,6 +158,19 @@ class Drafter(Protocol):
 
     def end(self, sequence: SequenceId) -> None:
         """The request is over; forget it. Ending an unknown sequence is not an error."""
+
+
+@runtime_checkable
+class Follower(Protocol):
+    """What a drafter may be beside: one that knows at once that it has nothing to propose. It need then not be asked,
+    which on most texts is most rounds.
+    """
+
+    def is_silent(self, sequence: SequenceId) -> bool:
+        """Would its next proposal be empty, whatever the plan?"""
+
+    def follow(self, sequence: SequenceId, tokens: Seq[int]) -> bool:
+        """Instead of `observe` after a round without any guess: these were committed. Returns `is_silent`."""
 
 
 class TokenLaw(Protocol):

@@ -17,9 +17,9 @@ import numpy as np
 from edgespec.errors import EdgeSpecError
 from edgespec.events import RoundReport
 from edgespec.spec.policy import Offer, Policy, Proposed, Selection, cut
-from edgespec.spec.ports import Commit, Drafter, IntArray, Rows, Target, Verifier, VerifyRequest
+from edgespec.spec.ports import Commit, Drafter, Follower, IntArray, Rows, Target, Verifier, VerifyRequest
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import DraftTree, child_table, is_chain
+from edgespec.spec.tree import EMPTY, DraftTree, child_table, is_chain
 
 Clock = Callable[[], float]
 _NOTHING = Commit(np.empty(0, np.int32), np.empty(0, np.int32))
@@ -27,10 +27,21 @@ _NOTHING = Commit(np.empty(0, np.int32), np.empty(0, np.int32))
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """One sequence with those who guess for it."""
+    """One sequence with those who guess for it. follower: the only one, if it knows when it has nothing to propose."""
 
     state: SequenceState
     drafters: tuple[Drafter, ...]
+    follower: Follower | None = None
+
+    @classmethod
+    def of(cls, state: SequenceState, drafters: tuple[Drafter, ...]) -> Drafting:
+        only = drafters[0] if len(drafters) == 1 else None
+        return cls(state, drafters, only if isinstance(only, Follower) else None)
+
+    @property
+    def rests(self) -> bool:
+        """Is there nothing to ask in the next round?"""
+        return self.state.silent or not self.drafters
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,8 @@ class Loop:
         for one in batch:
             if one.state.failure is not None:
                 raise one.state.failure
+        if all(one.rests for one in batch) and self.policy.lets_rest:
+            return self._rest(batch)
         started = self.clock()
         offers = [self._offer(one, len(batch)) for one in batch]
         chosen = self.policy.select(offers, self.target.capabilities)
@@ -67,7 +80,8 @@ class Loop:
         for one, proposal in zip(batch, proposals, strict=True):
             for drafter in one.drafters:
                 drafter.anticipate(one.state.id, proposal.tree)
-        n_rows, width = self._width(batch, proposals)
+        n_rows = sum(len(one.state.pending) + len(p.tree) for one, p in zip(batch, proposals, strict=True))
+        width = _width(batch, n_rows)
         before_verify = self.clock()
         rows = self.target.verify([self._request(o, p) for o, p in zip(batch, proposals, strict=True)], width)
         taken = (before_verify - started, self.clock() - before_verify)
@@ -80,6 +94,44 @@ class Loop:
         self.policy.record(offers, reports, taken[0] + sum(observing for _, observing in settled))
         return reports
 
+    def _rest(self, batch: Seq[Drafting]) -> list[RoundReport]:
+        """A round in which nobody has anything to propose: as with empty trees, but nobody is asked. Most rounds are
+        such ones, and after a pass every line of ours is slow, since the weights have swept the caches.
+        """
+        started = self.clock()
+        n_pending = [len(one.state.pending) for one in batch]
+        width = _width(batch, sum(n_pending))
+        requests = [VerifyRequest(one.state.id, one.state.pending, EMPTY, one.state.exact) for one in batch]
+        before_verify = self.clock()
+        rows = self.target.verify(requests, width)
+        verified = self.clock()
+        emitted = [self._take(one.state, own) for one, own in zip(batch, rows, strict=True)]
+        before_following = self.clock()
+        for one, tokens in zip(batch, emitted, strict=True):
+            if one.follower is not None and tokens:
+                one.state.silent = one.follower.follow(one.state.id, tokens)
+        ended = self.clock()
+        taken = (before_verify - started, verified - before_verify, ended - started)
+        n_padded = width - sum(n_pending)
+        reports = [
+            RoundReport(width, n_padded, 0, 0, tuple(tokens), ("",) * len(tokens), *taken, n)
+            for tokens, n in zip(emitted, n_pending, strict=True)
+        ]
+        for one, report in zip(batch, reports, strict=True):
+            one.state.counts.add(report)
+        following = ended - before_following if any(one.drafters for one in batch) else 0.0
+        self.policy.rest([one.state for one in batch], reports[0], sum(map(len, emitted)), following)
+        return reports
+
+    def _take(self, state: SequenceState, rows: Rows) -> list[int]:
+        """The target's own next token, committed."""
+        commit = self._walk(state, EMPTY, rows)
+        if commit is _NOTHING:
+            return []
+        tokens: list[int] = commit.tokens.tolist()
+        state.accept(tokens, self.target.commit(state.id, commit))
+        return tokens
+
     def _offer(self, one: Drafting, n_sequences: int) -> Offer:
         proposed: list[Proposed] = []
         for drafter in one.drafters:
@@ -90,32 +142,34 @@ class Loop:
             proposed.append(Proposed(drafter.name, plan, tree, self.clock() - started, n_behind))
         return Offer(one.state, tuple(proposed))
 
-    def _width(self, batch: Seq[Drafting], proposals: Seq[Proposal]) -> tuple[int, int]:
-        """Rows that count, and the width they are padded to: the next one inside an exact request's class."""
-        n_rows = sum(len(one.state.pending) + len(p.tree) for one, p in zip(batch, proposals, strict=True))
-        classes = [one.state.width_class for one in batch if one.state.exact]
-        if not classes:
-            return n_rows, n_rows
-        return n_rows, min(width for width in classes[0] if width >= n_rows)
-
     def _request(self, one: Drafting, proposal: Proposal) -> VerifyRequest:
         return VerifyRequest(one.state.id, one.state.pending, proposal.tree, canonical=one.state.exact)
 
     def _settle(self, one: Drafting, proposal: Proposal, rows: Rows) -> tuple[Commit, float]:
         """Walk, observe, commit: the state afterwards holds the verdict. Returns it with the seconds of observing."""
         state = one.state
-        limit = max(1, state.remaining)
-        try:
-            commit = self.verifier.walk(proposal.tree, rows, state.law, state.tokens, limit, state.end_tokens)
-        except EdgeSpecError as error:
-            state.failure = error
-            return _NOTHING, 0.0
+        commit = self._walk(state, proposal.tree, rows)
+        if commit is _NOTHING:
+            return commit, 0.0
         before_observe = self.clock()
         for drafter, nodes in zip(one.drafters, proposal.nodes, strict=True):
             drafter.observe(state.id, commit, rows, nodes)
+        state.silent = one.follower is not None and one.follower.is_silent(state.id)
         observe_seconds = self.clock() - before_observe
         state.accept(commit.tokens.tolist(), self.target.commit(state.id, commit))
         return commit, observe_seconds
+
+    def _walk(self, state: SequenceState, tree: DraftTree, rows: Rows) -> Commit:
+        """The verdict; _NOTHING where the law finds no token to choose, which is the state's failure."""
+        try:
+            limit = max(1, state.remaining)
+            commit = self.verifier.walk(tree, rows, state.law, state.tokens, limit, state.end_tokens)
+            if state.scorer is not None:
+                state.scorer.add(commit, rows)
+        except EdgeSpecError as error:
+            state.failure = error
+            return _NOTHING
+        return commit
 
     def _report(
         self,
@@ -145,6 +199,12 @@ class Loop:
         )
         one.state.counts.add(report)
         return report
+
+
+def _width(batch: Seq[Drafting], n_rows: int) -> int:
+    """What `n_rows` rows are padded to: the next width inside an exact request's class."""
+    classes = [one.state.width_class for one in batch if one.state.width_class]
+    return min(width for width in classes[0] if width >= n_rows) if classes else n_rows
 
 
 def _proposal(offer: Offer, chosen: Selection) -> Proposal:

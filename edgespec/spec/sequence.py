@@ -9,6 +9,7 @@ import numpy as np
 from edgespec.errors import EdgeSpecError
 from edgespec.events import Finish, RoundReport
 from edgespec.spec.ports import IntArray, SequenceId, TokenLaw
+from edgespec.spec.scores import Scorer
 
 
 @dataclass(slots=True)
@@ -38,7 +39,9 @@ class SequenceState:
     tokens: prompt and output, committed. pending: the committed tokens that are not in the target's cache, at least
     one.
     width_class: the verify widths an exact request must stay inside; empty in fast mode.
+    silent: whoever drafts for it has nothing to propose in the next round, for certain.
     failure: why no token could be chosen. Such a sequence cannot go on, and its cache is to be released.
+    scorer: takes down log probabilities; None where nobody asked for them.
     """
 
     id: SequenceId
@@ -50,8 +53,10 @@ class SequenceState:
     end_tokens: frozenset[int]
     width_class: tuple[int, ...] = ()
     finish: Finish | None = None
+    silent: bool = False
     failure: EdgeSpecError | None = None
     counts: Counts = field(default_factory=Counts)
+    scorer: Scorer | None = None
 
     @classmethod
     def start(

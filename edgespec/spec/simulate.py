@@ -162,7 +162,7 @@ def simulate(
     times: list[float] = []
     n_rounds = n_drafted = 0
     while state.finish is None:
-        report = loop.run([Drafting(state, (drafter,))])[0]
+        report = loop.run([Drafting.of(state, (drafter,))])[0]
         times += [clock.now] * len(report.tokens)
         n_rounds, n_drafted = n_rounds + 1, n_drafted + report.n_drafted
     hit_rate = drafter.n_hits / max(1, drafter.n_rounds) if isinstance(drafter, BesideDrafter) else 0.0

@@ -46,7 +46,7 @@ def decode(
     loop = Loop(target, policy, PathVerifier(), clock=lambda: float(target.n_passes))
     reports: list[RoundReport] = []
     while state.finish is None and state.failure is None:
-        reports += loop.run([Drafting(state, drafters)])
+        reports += loop.run([Drafting.of(state, drafters)])
     for drafter in drafters:
         drafter.end(sequence)
     return Decoded(Plain(tuple(state.tokens[len(asked.prompt) :]), state.finish), reports)

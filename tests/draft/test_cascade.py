@@ -145,5 +145,5 @@ def test_the_answer_is_the_targets_own(settings: SamplingSettings, seed: int, dr
     levels.begin(1, prompt_of(prompt))
     loop = Loop(target, FixedPolicy(5), PathVerifier(), timeless)
     while state.finish is None:
-        loop.run([Drafting(state, (levels,))])
+        loop.run([Drafting.of(state, (levels,))])
     assert tuple(state.tokens[3:]) == plain_fast(model, Asked(tuple(prompt), settings, 24)).output

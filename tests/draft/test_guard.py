@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -332,6 +332,75 @@ def test_a_sequence_it_failed_to_follow_is_closed_until_it_begins_anew(where: st
     assert bench.round(1) is GOOD, "other sequences are"
     bench.guard.begin(0, prompt_of([5]))
     assert bench.round() is GOOD
+
+
+@dataclass
+class Quick(Scripted):
+    """One that knows when it has nothing to propose."""
+
+    answer: Callable[[], bool] = lambda: True
+
+    def is_silent(self, sequence: SequenceId) -> bool:
+        self.calls.append(f"silent {sequence}")
+        return self.answer()
+
+    def follow(self, sequence: SequenceId, tokens: Sequence[int]) -> bool:
+        self.calls.append(f"follow {sequence} {list(tokens)}")
+        return self.answer()
+
+
+def fail_to_answer() -> bool:
+    raise LookupError("no such text")
+
+
+def test_silence_is_passed_on_by_who_knows_it() -> None:
+    bench = Bench(Quick())
+    assert bench.guard.is_silent(0)
+    assert bench.guard.follow(0, [3])
+    assert bench.inner.calls[1:] == ["silent 0", "follow 0 [3]"]
+    other = Bench(Scripted())
+    assert not other.guard.is_silent(0)
+
+
+def test_while_it_sits_out_it_is_asked_so_that_the_rounds_are_counted() -> None:
+    bench = Bench(Quick(make=fail))
+    bench.round()
+    assert not bench.guard.is_silent(0)
+    bench.inner.make = lambda: GOOD
+    assert bench.rounds_until_asked() == 8
+    assert bench.guard.is_silent(0)
+
+
+def test_failing_to_say_whether_it_is_silent_is_a_fault() -> None:
+    quick = Quick(answer=fail_to_answer)
+    bench = Bench(quick)
+    assert not bench.guard.is_silent(0)
+    assert bench.codes == ["draft-raised"]
+    quick.answer = lambda: True
+    assert bench.rounds_until_asked() == 8
+
+
+def test_one_that_fails_to_follow_is_closed_until_it_begins_anew() -> None:
+    quick = Quick(answer=fail_to_answer)
+    bench = Bench(quick)
+    assert not bench.guard.follow(0, [3])
+    assert bench.inner.calls[-1] == "end 0"
+    quick.answer = lambda: True
+    bench.inner.calls.clear()
+    for _ in range(20):
+        bench.round()
+        assert not bench.guard.is_silent(0)
+    assert not bench.inner.calls
+    bench.guard.begin(0, prompt_of([5]))
+    assert bench.guard.is_silent(0)
+
+
+@pytest.mark.parametrize("answer", [None, 1, "yes"])
+def test_only_a_plain_yes_is_silence(answer: object) -> None:
+    quick = Quick()
+    quick.answer = lambda: answer  # type: ignore[assignment, return-value]
+    assert not Bench(quick).guard.is_silent(0)
+    assert not Bench(quick).guard.follow(0, [3])
 
 
 def test_a_closed_sequence_has_been_ended_already() -> None:

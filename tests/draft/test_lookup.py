@@ -55,6 +55,44 @@ def test_a_plan_without_nodes_gives_no_draft() -> None:
     assert drafted(drafter_on([5, 5, 5, 5]), Plan(0)) == []
 
 
+@given(
+    prompt=st.lists(st.integers(0, 3), max_size=12),
+    commits=st.lists(st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=3), st.booleans()), max_size=30),
+    min_match=st.integers(1, 4),
+)
+def test_silence_is_an_empty_proposal_and_following_teaches_what_observing_does(
+    prompt: list[int], commits: list[tuple[list[int], bool]], min_match: int
+) -> None:
+    """One is asked in every round, the other only where it does not say that it has nothing to propose."""
+    asked, quick = drafter_on(prompt, min_match), drafter_on(prompt, min_match)
+    said = list(prompt)
+    for tokens, short in commits:
+        expected = drafted(asked)
+        silent = quick.is_silent(0)
+        assert silent == (expected == [])
+        if silent and short:
+            assert quick.follow(0, tokens) == quick.is_silent(0)
+        else:
+            assert drafted(quick) == expected
+            say(quick, *tokens)
+        say(asked, *tokens)
+        said += tokens
+        assert quick.is_silent(0) == asked.is_silent(0)
+    assert quick.indexed(0) == asked.indexed(0) == tuple(said)
+    assert quick.n_indexed == asked.n_indexed == len(said)
+
+
+def test_what_was_followed_is_known_when_the_sequence_begins_again() -> None:
+    drafter = drafter_on([1, 2, 3])
+    drafter.follow(0, [4, 5])
+    drafter.begin(0, prompt_of([1, 2, 3, 4, 5, 9]))
+    assert drafter.indexed(0) == (1, 2, 3, 4, 5, 9)
+    assert drafter.n_indexed == 6
+    say(drafter, 2, 3)
+    drafter.follow(0, [4])
+    assert drafted(drafter, Plan(2)) == [5, 9]
+
+
 def test_matches_across_the_border_of_two_commits_are_found() -> None:
     drafter = drafter_on([0])
     say(drafter, 1, 2)

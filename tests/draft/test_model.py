@@ -143,7 +143,7 @@ def answers(
         drafter.begin(sequence, prompt_of(one.prompt))
         law = Law(one.sampling)
         state = SequenceState.start(sequence, list(one.prompt), law, one.max_tokens, one.end_tokens)
-        going.append(Drafting(state, (drafter,)))
+        going.append(Drafting.of(state, (drafter,)))
     every = list(going)
     while going:
         loop.run(going)

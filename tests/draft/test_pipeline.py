@@ -372,7 +372,7 @@ def answers(
             target.extend(sequence, prompt_of(one.prompt[:-1]))
         law = Law(one.sampling)
         state = SequenceState.start(sequence, list(one.prompt), law, one.max_tokens, one.end_tokens)
-        going.append(Drafting(state, (drafter,)))
+        going.append(Drafting.of(state, (drafter,)))
     every = list(going)
     while going:
         loop.run(going)

@@ -137,7 +137,7 @@ class Speaker:
             drafter.begin(0, np.array(prompt, np.int32))
         loop = Loop(self.target, FixedPolicy(max_nodes=max(self.widths) - 1), PathVerifier(), lambda: 0.0)
         while state.finish is None:
-            loop.run([Drafting(state, drafters)])
+            loop.run([Drafting.of(state, drafters)])
         assert state.finish is Finish.STOP
         output = state.tokens[len(prompt) :]
         return Said(output, b"".join(map(self.vocab.piece, output)).decode(), state.counts.passes)

@@ -52,7 +52,7 @@ class Model:
         loop = Loop(self.target, FixedPolicy(max_nodes=40, max_leaves=16), PathVerifier(), time.perf_counter)
         reports: list[RoundReport] = []
         while state.finish is None:
-            reports += loop.run([Drafting(state, drafters)])
+            reports += loop.run([Drafting.of(state, drafters)])
         return state.tokens[len(self.prompt) :], reports
 
 

@@ -391,6 +391,90 @@ def test_a_slow_machine_is_noticed_in_quiet_rounds_too() -> None:
     assert player.policy.costs.load == pytest.approx(3.0)
 
 
+# -- rounds that rest -------------------------------------------------------------------------------------------------
+
+
+def rest(player: Table, n_rounds: int, table: CostTable = AMX, following: float = 1e-5) -> None:
+    for _ in range(n_rounds):
+        assert player.policy.lets_rest
+        seconds = table.steps(0)[1]
+        player.state.tokens.append(len(player.state.tokens))
+        report = RoundReport(1, 0, 0, 0, (player.state.tokens[-1],), ("",), 0.0, seconds, seconds + following)
+        player.policy.rest([player.state], report, 1, following)
+
+
+def test_rounds_that_rest_are_booked_like_quiet_ones_that_were_asked() -> None:
+    """Whoever asks next finds the books as if every round had been asked, but in fewer entries."""
+    journal: list[Entry] = []
+    asked, rested = Table(MeasuredPolicy(AMX)), Table(MeasuredPolicy(AMX, journal=journal.append))
+    for player in (asked, rested):
+        player.taught(0.9, 0.9, n_right=1, n_rounds=9)
+        assert player.policy.lets_rest
+    n_before = len(journal)
+    for _ in range(20):
+        asked.round(call_seconds=1e-5)
+    rest(rested, 20)
+    for player in (asked, rested):
+        player.round()
+    assert [entry.n_rounds for entry in journal[n_before:]] == [8, 8, 4, 1]
+    assert asked.policy.explain(0).rounds == rested.policy.explain(0).rounds
+    for name in ("total_seconds", "plain_seconds", "lost_seconds"):
+        ledgers = asked.policy.ledger, rested.policy.ledger
+        assert getattr(ledgers[0], name) == pytest.approx(getattr(ledgers[1], name)), name
+    assert asked.policy.t1_seconds == pytest.approx(rested.policy.t1_seconds, rel=1e-3)
+    assert replay(journal).n_rounds == 30
+
+
+def test_a_slow_machine_is_noticed_while_rounds_rest() -> None:
+    player = Table(MeasuredPolicy(AMX))
+    slow = CostTable((0,), AMX.widths, (tuple(3.0 * s for s in AMX.seconds[0]),))
+    rest(player, 16)
+    assert player.policy.costs.load == pytest.approx(1.0)
+    rest(player, 16, slow)
+    assert player.policy.costs.load == pytest.approx(3.0)
+    assert player.policy.t1_seconds == pytest.approx(3.0 * AMX.steps(0)[1], rel=0.01)
+
+
+def test_one_hiccup_among_rounds_that_rest_moves_no_price() -> None:
+    player = Table(MeasuredPolicy(AMX))
+    stuck = CostTable((0,), AMX.widths, (tuple(30.0 * s for s in AMX.seconds[0]),))
+    rest(player, 3)
+    rest(player, 1, stuck)
+    rest(player, 4)
+    assert player.policy.costs.load == pytest.approx(1.0)
+
+
+def test_nothing_rests_while_a_guess_waits_for_more_of_the_text() -> None:
+    player = Table(MeasuredPolicy(AMX)).taught(*[0.9] * 3, n_right=3, n_rounds=10)
+    assert player.policy.lets_rest
+    claims = [0.9] * 12
+    player.capabilities = replace(ROOMY, max_rows=4)  # so that only three of them are verified
+    plan = Plan(12)
+    player.finish(Offer(player.state, (Proposed("d", plan, player.draft(claims, 12), 0.0),)), n_right=12)
+    assert not player.policy.lets_rest
+
+
+def test_an_answer_that_ends_at_rest_leaves_no_account() -> None:
+    player = Table(MeasuredPolicy(AMX)).taught(0.9, n_right=0, n_rounds=3)
+    before = player.policy.ledger.total_seconds
+    rest(player, 1)
+    assert player.policy.ledger.total_seconds == before
+    player.state.finish = Finish.STOP
+    rest(player, 1)
+    assert player.policy.ledger.total_seconds > before
+    assert player.policy.decision.reason is Reason.NO_MATCH
+
+
+def test_without_drafters_the_reason_is_that() -> None:
+    player = Table(MeasuredPolicy(AMX))
+    rest(player, 8, following=0.0)
+    assert player.policy.decision.reason is Reason.NO_DRAFTER
+    player.policy.charge(0.25)
+    rest(player, 3, following=0.0)
+    player.policy.reprice(CostTable((0,), (1, 2), ((0.02, 0.03),)))
+    assert player.policy.explain(0).rounds == {Reason.NO_DRAFTER: 11}
+
+
 def test_rounds_cost_what_the_live_table_says_they_do() -> None:
     """A machine twice as slow as its table, also while walking and committing a draft."""
     policy = MeasuredPolicy(AMX)

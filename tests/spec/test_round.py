@@ -21,10 +21,10 @@ from edgespec.spec.cost import CostTable
 from edgespec.spec.law import Law, SamplingSettings
 from edgespec.spec.measured import MeasuredPolicy
 from edgespec.spec.policy import FixedPolicy, Offer, Policy, Proposed, Selection, cut, node_room, through
-from edgespec.spec.ports import Capabilities, Drafter, Plan, Rows, VerifyRequest
+from edgespec.spec.ports import Capabilities, Commit, Drafter, IntArray, Plan, Rows, VerifyRequest
 from edgespec.spec.round import Drafting, Loop
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import DraftMode, DraftTree, best_first, chain, merge, prune, tree_of
+from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, best_first, chain, merge, prune, tree_of
 from edgespec.spec.verify import PathVerifier
 from tests.spec import rows
 from tests.spec.plain_decoding import Asked, Plain, plain_exact, plain_fast
@@ -78,6 +78,13 @@ class WildPolicy:
         max_nodes = max((one.plan.max_nodes for one in offer.proposed), default=0)
         max_leaves = max((one.plan.max_leaves for one in offer.proposed), default=1)
         return cut(kept, [through(own, kept_map) for own in nodes], max_nodes, max_leaves)
+
+    @property
+    def lets_rest(self) -> bool:
+        return self._random.random() < 0.7
+
+    def rest(self, states: Sequence[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
+        self.recorded.append(report)
 
     def record(self, offers: Sequence[Offer], reports: Sequence[RoundReport], draft_seconds: float) -> None:
         self.recorded += reports
@@ -206,7 +213,7 @@ def play(target: WatchedTarget, policy: Policy, running: list[Running]) -> None:
     while going:
         lengths = [len(one.state.tokens) for one in going]
         n_pending = sum(len(one.state.pending) for one in going)
-        reports = loop.run([Drafting(one.state, one.witnesses) for one in going])
+        reports = loop.run([Drafting.of(one.state, one.witnesses) for one in going])
         n_rows = n_pending + sum(report.n_drafted for report in reports)
         for one, report, n_before in zip(going, reports, lengths, strict=True):
             assert report.n_rows == target.widths[-1] == n_rows + report.n_padded
@@ -341,7 +348,7 @@ def first_round(
     target = WatchedTarget(MODEL, limits)
     one = begin(target, 0, asked, Plain((), None), ())
     loop = Loop(target, policy or FixedPolicy(max_nodes=8, max_leaves=4), PathVerifier(), clock=lambda: 0.0)
-    return loop.run([Drafting(one.state, drafters)])[0], one.state
+    return loop.run([Drafting.of(one.state, drafters)])[0], one.state
 
 
 def test_a_guessed_token_that_ends_the_answer_was_guessed() -> None:
@@ -403,21 +410,96 @@ def test_a_law_without_a_token_to_choose_fails_its_own_sequence_only() -> None:
     banned = replace(ASKED, sampling=SamplingSettings(banned=tuple(range(N_VOCAB))))
     good, bad = (begin(target, i, asked, Plain((), None), ()) for i, asked in enumerate((ASKED, banned)))
     loop = Loop(target, FixedPolicy(), PathVerifier(), clock=lambda: 0.0)
-    reports = loop.run([Drafting(bad.state, ()), Drafting(good.state, ())])
+    reports = loop.run([Drafting.of(bad.state, ()), Drafting.of(good.state, ())])
     assert [report.tokens for report in reports] == [(), TRUTH[:1]]
     assert isinstance(bad.state.failure, EngineFailure)
     target.release(bad.state.id)
-    assert loop.run([Drafting(good.state, ())])[0].tokens == TRUTH[1:2]
+    assert loop.run([Drafting.of(good.state, ())])[0].tokens == TRUTH[1:2]
     with pytest.raises(EngineFailure, match="no token can be chosen"):
-        loop.run([Drafting(bad.state, ())])
+        loop.run([Drafting.of(bad.state, ())])
 
 
-def test_seconds_are_the_clocks() -> None:
+class Restless(FixedPolicy):
+    """Asks in every round."""
+
+    @property
+    def lets_rest(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("policy", "ticks"),
+    [
+        (Restless(), [0.0, 2.0, 6.0, 7.0, 8.0, 30.0]),  # round, verify, verify, observe, observe, round
+        (FixedPolicy(), [0.0, 2.0, 6.0, 8.0, 30.0]),  # round, verify, verify, follow, round
+    ],
+)
+def test_seconds_are_the_clocks(policy: Policy, ticks: list[float]) -> None:
     target = WatchedTarget(MODEL, ROOMY)
     one = begin(target, 0, ASKED, Plain((), None), ())
-    ticks = iter([0.0, 2.0, 6.0, 7.0, 8.0, 30.0])  # round, verify, verify, observe, observe, round
-    report = Loop(target, FixedPolicy(), PathVerifier(), ticks.__next__).run([Drafting(one.state, ())])[0]
+    report = Loop(target, policy, PathVerifier(), iter(ticks).__next__).run([Drafting.of(one.state, ())])[0]
     assert (report.propose_seconds, report.verify_seconds, report.seconds) == (2.0, 4.0, 30.0)
+
+
+class Following(Fixed):
+    """Silent but for its first round, and told of commits in every way there is."""
+
+    def __init__(self, tree: DraftTree, silent_for: int) -> None:
+        super().__init__(tree, "following")
+        self.n_asked = 0
+        self.followed: list[int] = []
+        self._silent_for = silent_for
+
+    def propose(self, sequence: int, plan: Plan) -> DraftTree:
+        self.n_asked += 1
+        return super().propose(sequence, plan) if self.n_asked == 1 else EMPTY
+
+    def observe(self, sequence: int, commit: Commit, rows: Rows, nodes: IntArray) -> None:
+        self.followed += commit.tokens.tolist()
+
+    def is_silent(self, sequence: int) -> bool:
+        return self._silent_for > 0
+
+    def follow(self, sequence: int, tokens: Sequence[int]) -> bool:
+        self.followed += tokens
+        self._silent_for -= 1
+        return self._silent_for > 0
+
+
+@pytest.mark.parametrize(("policy", "n_asked"), [(FixedPolicy(), 3), (Restless(), 6)])
+def test_a_drafter_that_says_it_is_silent_is_not_asked_and_hears_every_token(policy: Policy, n_asked: int) -> None:
+    target = WatchedTarget(MODEL, ROOMY)
+    one = begin(target, 0, replace(ASKED, max_tokens=7), Plain((), None), ())
+    drafter = Following(chain(TRUTH[:1], [0.9]), silent_for=3)
+    loop = Loop(target, policy, PathVerifier(), clock=lambda: 0.0)
+    drafting = Drafting.of(one.state, (drafter,))
+    reports = []
+    while one.state.finish is None:
+        reports += loop.run([drafting])
+    assert tuple(token for report in reports for token in report.tokens) == tuple(drafter.followed) == TRUTH[:7]
+    assert (len(reports), drafter.n_asked) == (6, n_asked)
+    assert one.state.counts.passes == 6
+
+
+def test_a_batch_rests_only_as_a_whole() -> None:
+    target = WatchedTarget(MODEL, ROOMY)
+    drafters = [Following(EMPTY, silent_for=9), Following(EMPTY, silent_for=0)]
+    batch = [
+        Drafting.of(begin(target, i, ASKED, Plain((), None), ()).state, (drafter,))
+        for i, drafter in enumerate(drafters)
+    ]
+    loop = Loop(target, FixedPolicy(), PathVerifier(), clock=lambda: 0.0)
+    for _ in range(3):
+        loop.run(batch)
+    assert [drafter.n_asked for drafter in drafters] == [3, 3]
+    assert [drafter.followed for drafter in drafters] == [list(TRUTH[:3])] * 2
+
+
+def test_several_drafters_are_asked_in_every_round() -> None:
+    both = Following(EMPTY, 9), Following(EMPTY, 9)
+    _, state = first_round(ASKED, *both)
+    assert Drafting.of(state, both).follower is None
+    assert not state.silent
 
 
 class Unread(WildDrafter):
