@@ -33,8 +33,8 @@ from edgespec.exporting.verify import N_TIMED, StepSeconds, measure_agreement, m
 from edgespec.exporting.vocabulary import TokenMass
 from edgespec.library.header import read_header
 from edgespec.spec.ports import FloatArray, IntArray
-from edgespec.stepfile import RopeTable, StepFile, folder_bytes, write_step
-from edgespec.stepmodel.build import BuildOptions, StepFacts, build_step
+from edgespec.stepfile import StepFile, folder_bytes, write_step
+from edgespec.stepmodel.build import BuildOptions, build_step
 from edgespec.stepmodel.build import Stage as BuildStage
 from edgespec.stepmodel.gguf_file import count_blocks, read_weights
 from edgespec.stepmodel.select import Worth
@@ -227,30 +227,7 @@ def _filled(source: Path, folder: Path, options: BuildOptions, tell: Tell) -> St
     def on_progress(stage: BuildStage, done: float) -> None:
         tell(Stage.READING if stage is BuildStage.READ else Stage.WRITING, done)
 
-    return step_file(build_step(source, folder, options, on_progress))
-
-
-def step_file(facts: StepFacts) -> StepFile:
-    return StepFile(
-        architecture=facts.architecture,
-        source_name=facts.source_name,
-        source_fingerprint=facts.source_fingerprint,
-        layers=facts.layers,
-        n_vocab=facts.n_vocab,
-        width=facts.width,
-        n_heads=facts.n_heads,
-        n_kv_heads=facts.n_kv_heads,
-        head_dim=facts.head_dim,
-        n_blocks=facts.n_blocks,
-        embedding_scale=facts.embedding_scale,
-        rope=tuple(RopeTable(one.base, one.n_dims, one.factor) for one in facts.rope),
-        n_ranked=facts.n_ranked,
-        rows=facts.rows,
-        n_ctx=facts.n_ctx,
-        token_hash=facts.token_hash,
-        notes=facts.notes,
-        sliding_window=facts.sliding_window,
-    )
+    return build_step(source, folder, options, on_progress)
 
 
 def _compared(order: Order, asked: _Asked, tell: Tell) -> tuple[Agreement, StepSeconds]:

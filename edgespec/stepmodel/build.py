@@ -1,7 +1,7 @@
 """Makes the files of a step model from a GGUF: `model.onnx`, `embedding.npy` and, for a trimmed head, `head_ids.npy`.
 
-A file appears under its name when all of it is written. Knows nothing of the folder around them or of `step.json`; it
-returns the facts that belong there.
+A file appears under its name when all of it is written. Knows nothing of the folder around them and does not write
+`step.json`; it returns what belongs there.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 
 from edgespec.errors import BadInput
 from edgespec.spec.ports import IntArray
+from edgespec.stepfile import EMBEDDING, GRAPH, HEAD_IDS, RopeTable, StepFile
 from edgespec.stepmodel.define import define
 from edgespec.stepmodel.emit_onnx import emit_onnx
 from edgespec.stepmodel.gguf_file import read_weights
-from edgespec.stepmodel.weights import Rope, Weights
+from edgespec.stepmodel.weights import Weights
 
-GRAPH, EMBEDDING, HEAD_IDS = "model.onnx", "embedding.npy", "head_ids.npy"
 # Rows of the token table that are written between two reports of progress: some 20 MB.
 CHUNK_ROWS = 8192
 
@@ -52,31 +52,7 @@ class BuildOptions:
     notes: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StepFacts:
-    """What `step.json` tells of a step model. sliding_window: tokens that windowed blocks see, 0 without such."""
-
-    architecture: str
-    source_name: str
-    source_fingerprint: str
-    layers: tuple[int, ...]
-    n_vocab: int
-    width: int
-    n_heads: int
-    n_kv_heads: int
-    head_dim: int
-    n_blocks: int
-    embedding_scale: float
-    rope: tuple[Rope, ...]
-    n_ranked: int
-    rows: tuple[int, ...]
-    n_ctx: int
-    token_hash: str
-    notes: str
-    sliding_window: int
-
-
-def build_step(source: Path, folder: Path, options: BuildOptions, progress: Progress | None = None) -> StepFacts:
+def build_step(source: Path, folder: Path, options: BuildOptions, progress: Progress | None = None) -> StepFile:
     """Write the step model of the GGUF `source` into the existing `folder`.
 
     progress: told the stage and how much of it is done, 0 to 1; what it raises ends the work, and no
@@ -96,8 +72,8 @@ def build_step(source: Path, folder: Path, options: BuildOptions, progress: Prog
     return facts(weights, options)
 
 
-def facts(weights: Weights, options: BuildOptions) -> StepFacts:
-    return StepFacts(
+def facts(weights: Weights, options: BuildOptions) -> StepFile:
+    return StepFile(
         architecture=weights.architecture,
         source_name=weights.name,
         source_fingerprint=options.source_fingerprint,
@@ -109,7 +85,7 @@ def facts(weights: Weights, options: BuildOptions) -> StepFacts:
         head_dim=weights.head_dim,
         n_blocks=len(weights.blocks),
         embedding_scale=weights.embedding_scale,
-        rope=weights.ropes,
+        rope=tuple(RopeTable(one.base, one.n_dims, one.factor) for one in weights.ropes),
         n_ranked=options.n_ranked,
         rows=options.rows,
         n_ctx=min(options.n_ctx, weights.n_ctx),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from edgespec.backend.onnx import OnnxStep
-from edgespec.exporting.job import step_file
 from edgespec.exporting.sliced import Layers, SlicedModel
 from edgespec.exporting.texts import Text
 from edgespec.spec.ports import IntArray
@@ -45,7 +44,7 @@ def greedy(step: OnnxStep, prompt: IntArray, n: int) -> Text:
 
 def step_model(source: Path, layers: Layers, folder: Path) -> OnnxStep:
     options = BuildOptions(layers=layers, n_ranked=4)
-    write_step(folder, lambda path: step_file(build_step(source, path, options)))
+    write_step(folder, lambda path: build_step(source, path, options))
     return OnnxStep.open(folder)
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from edgespec.errors import BadInput
-from edgespec.stepmodel.build import BuildOptions, Stage, StepFacts, build_step
+from edgespec.stepfile import RopeTable, StepFile
+from edgespec.stepmodel.build import BuildOptions, Stage, build_step
 from edgespec.stepmodel.define import define
 from edgespec.stepmodel.gguf_file import read_weights
-from edgespec.stepmodel.weights import Rope
 from tests.stepmodel.conftest import ToyPath, ToyWeights
 from tests.stepmodel.driving import Driver, Emitted
 from tests.stepmodel.toy_files import HEAD_DIM, N_HEADS, N_KV_HEADS, N_VOCAB, WIDTH
@@ -23,7 +23,7 @@ def test_facts_of_a_whole_model(tmp_path: Path, toy_path: ToyPath, toy_weights: 
     options = BuildOptions(n_ranked=4, rows=(1, 2), n_ctx=256, source_fingerprint="abc", notes="made for a test")
     source = toy_path("llama", "Q8_0")
     weights = toy_weights("llama", "Q8_0")
-    assert build_step(source, tmp_path, options) == StepFacts(
+    assert build_step(source, tmp_path, options) == StepFile(
         architecture="llama",
         source_name=weights.name,
         source_fingerprint="abc",
@@ -35,7 +35,7 @@ def test_facts_of_a_whole_model(tmp_path: Path, toy_path: ToyPath, toy_weights: 
         head_dim=HEAD_DIM,
         n_blocks=3,
         embedding_scale=1.0,
-        rope=(Rope(10_000.0, HEAD_DIM, 1.0),),
+        rope=(RopeTable(10_000.0, HEAD_DIM, 1.0),),
         n_ranked=4,
         rows=(1, 2),
         n_ctx=256,
