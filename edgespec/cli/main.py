@@ -13,6 +13,7 @@ from edgespec.cli.bench import bench
 from edgespec.cli.chat import chat
 from edgespec.cli.check import check
 from edgespec.cli.defaults import checked_defaults
+from edgespec.cli.desk import desk
 from edgespec.cli.doctor import doctor
 from edgespec.cli.export import export
 from edgespec.cli.models import models, pull, show
@@ -72,7 +73,7 @@ def cli(ctx: click.Context) -> None:
     ctx.default_map = checked_defaults(cli)
 
 
-for command in (chat, run, serve, pull, models, show, tune, doctor, check, bench, predict, export):
+for command in (chat, run, serve, desk, pull, models, show, tune, doctor, check, bench, predict, export):
     cli.add_command(command)
 
 
