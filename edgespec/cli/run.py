@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -21,7 +23,10 @@ from edgespec.cli.options import (
 )
 from edgespec.cli.paint import choose_look
 from edgespec.errors import BadInput
-from edgespec.events import Finish, Notice
+from edgespec.events import Completion, Finish, Notice
+
+if TYPE_CHECKING:
+    from edgespec.engine import Engine
 
 # What a shell reports for a program ended by Ctrl-C.
 INTERRUPTED = 130
@@ -38,6 +43,7 @@ CONTINUES = Notice("no-chat-template", "this model was not trained to chat, so i
 @template_option
 @click.option("--raw", is_flag=True, help="Continue the text as it stands: no chat template.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
+@click.option("--logprobs", type=int, metavar="N", help="With --json: log probabilities, and N alternatives (0 to 20).")
 @click.option("--stats/--no-stats", default=None, help="The line about speed on stderr.  [default: on a terminal]")
 @color_option
 @answer_options(temperature=0.0, top_p=1.0)
@@ -52,6 +58,7 @@ def run(
     template: str | None,
     raw: bool,
     as_json: bool,
+    logprobs: int | None,
     stats: bool | None,
     color: bool | None,
     answer_flags: AnswerFlags,
@@ -69,10 +76,12 @@ def run(
       edgespec run -m ./model.gguf --raw --prompt-file start.txt
     """
     _refuse_conflicts(raw, system, template)
+    if logprobs is not None and not as_json:
+        raise click.UsageError("--logprobs needs --json: log probabilities are part of the JSON object only.")
     named = model if ctx.get_parameter_source("model") is ParameterSource.COMMANDLINE else None
     chosen, prompt = _model_and_prompt(words, named, prompt_file)
     model_flags, answer_flags = with_draft_model(model_flags, answer_flags)
-    options = generate_options(answer_flags)
+    options = replace(generate_options(answer_flags), n_top_logprobs=logprobs)
 
     from edgespec.cli.follow import show, wait_for
     from edgespec.cli.opening import open_model
@@ -90,12 +99,20 @@ def run(
         else:
             answer = engine.conversation(system or "", template).say(prompt, options)
         completion = wait_for(answer, screen) if as_json else show(answer, screen)
+        scores = None if logprobs is None else _scores(completion, engine)
     if as_json:
-        emit(completion_json(completion, notices) + "\n")
+        emit(completion_json(completion, notices, scores) + "\n")
     if stats or (stats is None and not as_json and sys.stderr.isatty()):
         screen.dim(stats_line(completion, options.max_tokens))
     if completion.finish is Finish.CANCELLED:
         ctx.exit(INTERRUPTED)
+
+
+def _scores(completion: Completion, engine: Engine) -> dict[str, object]:
+    """In the shape that OpenAI's API gives them for a chat."""
+    from edgespec.server.scores import ScoreWriter, Spelling
+
+    return ScoreWriter(Spelling(engine.vocab), is_chat=True).write(completion.scores)
 
 
 def _refuse_conflicts(raw: bool, system: str | None, template: str | None) -> None:

@@ -141,6 +141,7 @@ def _announce(handshake: Handshake, screen: Screen, sidecar: bool) -> None:
         emit(handshake.line())
     else:
         screen.line(f"serving {handshake.model} at {handshake.url}/v1")
+        screen.line(f"a page to chat with it: {handshake.url}/")
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

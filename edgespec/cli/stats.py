@@ -46,8 +46,12 @@ def ending(completion: Completion, max_tokens: int) -> str:
     return ""
 
 
-def completion_json(completion: Completion, notices: Sequence[Notice]) -> str:
-    """One JSON object; programs may rely on these keys. `notices` are those of the engine, from before the answer."""
+def completion_json(
+    completion: Completion, notices: Sequence[Notice], logprobs: dict[str, object] | None = None
+) -> str:
+    """One JSON object; programs may rely on these keys. `notices` are those of the engine, from before the answer.
+    logprobs: a key that is there only if they were asked for.
+    """
     answer = {
         "text": completion.text,
         "token_ids": completion.token_ids,
@@ -55,6 +59,7 @@ def completion_json(completion: Completion, notices: Sequence[Notice]) -> str:
         "usage": asdict(completion.usage),
         "timings": asdict(completion.timings),
         "notices": [asdict(notice) for notice in (*notices, *completion.notices)],
+        **({} if logprobs is None else {"logprobs": logprobs}),
     }
     return json.dumps(answer)
 

@@ -2,7 +2,7 @@
 
 A page on the web can make a browser send requests to this machine, under a name of its own that it has pointed here
 (DNS rebinding). So the Host header must name this server, a browser's Origin must be this server's own page or one that
-was allowed, and bodies must be JSON, which browsers do not send elsewhere unasked. Knows no routes but the open one.
+was allowed, and bodies must be JSON, which browsers do not send elsewhere unasked. Knows no routes but the open ones.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edgespec.errors import BadInput
+from edgespec.server.page import is_page
 from edgespec.server.refusals import Refusal, error_body, error_headers
 
 # A program that waits for the server, or asks which one it is, may have no key yet.
@@ -104,7 +105,7 @@ class KeyCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = None
-        if scope["type"] == "http" and scope["path"] != OPEN_PATH:
+        if scope["type"] == "http" and scope["path"] != OPEN_PATH and not is_page(scope["path"]):
             authorization = Headers(scope=scope).get("authorization", "")
             if not self._access.admits(authorization):
                 what = "the key" if authorization else "the request"

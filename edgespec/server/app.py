@@ -24,14 +24,18 @@ from starlette.types import Receive, Scope, Send
 
 from edgespec.engine import CancelToken
 from edgespec.errors import EdgeSpecError
+from edgespec.server import openapi
 from edgespec.server.access import OPEN_PATH, Access, HostCheck, KeyCheck, refused
-from edgespec.server.bodies import Reply, health_body, model_body, models_body
+from edgespec.server.bodies import Reply, encoded, health_body, model_body, models_body
 from edgespec.server.desk import ClientLeft, Desk, Ticket
 from edgespec.server.fields import Fields
 from edgespec.server.metrics import CONTENT_TYPE, Metrics
+from edgespec.server.page import page_routes
 from edgespec.server.refusals import Refusal, refusal_of
+from edgespec.server.scores import ScoreWriter, Spelling
 from edgespec.server.streamed import EventStream, predicted
-from edgespec.server.wire import Defaults, Wanted, parse_chat, parse_text, refuse_unserved
+from edgespec.server.tools import taken_apart
+from edgespec.server.wire import Defaults, Wanted, parse_chat, parse_text
 
 Parse = Callable[[Fields, Defaults], Wanted]
 JSON = "application/json"
@@ -46,6 +50,7 @@ class Service:
     model: str
     defaults: Defaults
     created: int
+    spelling: Spelling
 
 
 def make_app(service: Service, access: Access) -> Starlette:
@@ -55,6 +60,7 @@ def make_app(service: Service, access: Access) -> Starlette:
 
         return Route(path, answer, methods=["GET"])
 
+    page = encoded(openapi.openapi())
     cors = Middleware(CORSMiddleware, allow_origins=access.origins, allow_methods=["GET", "POST"], allow_headers=["*"])
     return Starlette(
         routes=[
@@ -64,6 +70,8 @@ def make_app(service: Service, access: Access) -> Starlette:
             route("/v1/models/{name:path}", lambda request: _model(service, request.path_params["name"])),
             route(OPEN_PATH, lambda _: _json(health_body(service.model))),
             route("/metrics", lambda _: _metrics(service)),
+            route(openapi.PATH, lambda _: _json(page)),
+            *page_routes(),
         ],
         middleware=[
             Middleware(HostCheck, access=access),
@@ -94,7 +102,6 @@ class Answers:
         except ClientDisconnect:
             return
         wanted = self._parse(Fields.parse(body), self._service.defaults)
-        refuse_unserved(wanted)
         cancel = CancelToken()
         async with cancelling_when_gone(receive, cancel), self._service.desk.answering(wanted, cancel) as ticket:
             # A client that takes nothing any more is hung up on by leaving here.
@@ -104,12 +111,14 @@ class Answers:
     async def _respond(self, wanted: Wanted, ticket: Ticket, scope: Scope, receive: Receive, send: Send) -> None:
         name = f"{'chatcmpl' if wanted.is_chat else 'cmpl'}-{secrets.token_hex(12)}"
         reply = Reply(name, int(time.time()), self._service.model, wanted.is_chat)
+        scores = None if wanted.n_top_logprobs is None else ScoreWriter(self._service.spelling, wanted.is_chat)
         stalled_seconds = self._service.desk.limits.stalled_seconds
         if wanted.stream:
-            await EventStream(reply, wanted.include_usage, stalled_seconds).send(ticket, send)
+            await EventStream(reply, wanted.include_usage, stalled_seconds, scores).send(ticket, send)
             return
         completion = await ticket.completion()
-        response = _json(reply.whole(completion, predicted(ticket, completion)))
+        spoken = taken_apart(completion.text, ticket.read.functions)
+        response = _json(reply.whole(completion, predicted(ticket, completion), scores, spoken))
         await asyncio.wait_for(response(scope, receive, send), stalled_seconds)
 
 

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from edgespec import __version__
-from edgespec.events import Completion, Piece
+from edgespec.events import Completion, Finish, Piece
+from edgespec.server.scores import ScoreWriter
+from edgespec.text.messages import ToolCall
+from edgespec.text.toolcalls import Spoken
 
 JsonObject = dict[str, object]
 DONE = b"data: [DONE]\n\n"
@@ -36,13 +39,23 @@ class Reply:
     model: str
     is_chat: bool
 
-    def whole(self, completion: Completion, predicted: Predicted | None) -> bytes:
-        """The body of an answer that is not streamed."""
+    def whole(
+        self,
+        completion: Completion,
+        predicted: Predicted | None,
+        scores: ScoreWriter | None = None,
+        spoken: Spoken | None = None,
+    ) -> bytes:
+        """The body of an answer that is not streamed. scores: writes log probabilities, if they were asked for. spoken:
+        a chat's answer taken apart, where it may hold calls.
+        """
+        spoken = spoken or Spoken(completion.text)
         if self.is_chat:
-            said: JsonObject = {"message": {"role": "assistant", "content": completion.text, "refusal": None}}
+            said: JsonObject = {"message": _message(spoken)}
         else:
             said = {"text": completion.text}
-        choice = {"index": 0, **said, "logprobs": None, "finish_reason": completion.finish.value}
+        logprobs = None if scores is None else scores.write(completion.scores)
+        choice = {"index": 0, **said, "logprobs": logprobs, "finish_reason": _finish(completion, spoken.calls)}
         body = self._frame(choice, "chat.completion" if self.is_chat else "text_completion")
         usage = {"usage": _usage(completion, predicted)}
         return encoded({**body, **usage, "timings": _timings(completion), "edgespec": _details(completion)})
@@ -53,22 +66,41 @@ class Reply:
             return b""
         return event(self._chunk({"role": "assistant", "content": ""}, "", None, include_usage))
 
-    def events(self, pieces: Sequence[Piece], include_usage: bool) -> bytes:
-        """An event for each run of pieces that came from the same place."""
+    def events(self, pieces: Sequence[Piece], include_usage: bool, scores: ScoreWriter | None = None) -> bytes:
+        """An event for each run of pieces that came from the same place. Those without text are told only where log
+        probabilities were asked for.
+        """
         parts = []
         for source, run in groupby(pieces, key=lambda piece: piece.source):
             together = list(run)
             text = "".join(piece.text for piece in together)
-            if text:
-                chunk = self._chunk({"content": text}, text, None, include_usage)
+            if text or scores is not None:
+                logprobs = None if scores is None else scores.write([one for piece in together for one in piece.scores])
+                chunk = self._chunk({"content": text}, text, None, include_usage, logprobs)
                 n_tokens = sum(len(piece.token_ids) for piece in together)
                 parts.append(event({**chunk, "edgespec": {"source": source, "n_tokens": n_tokens}}))
         return b"".join(parts)
 
-    def closing(self, completion: Completion, predicted: Predicted | None, include_usage: bool) -> bytes:
-        """The last events: why it ended, the usage if it is wanted, and the end mark."""
-        chunk = self._chunk({}, "", completion.finish.value, include_usage)
-        end = event({**chunk, "timings": _timings(completion), "edgespec": _details(completion)})
+    def rounds(self, told: JsonObject, include_usage: bool) -> bytes:
+        """An event without text, for clients that asked what comes of the drafts."""
+        return event({**self._chunk({}, "", None, include_usage), "edgespec": told})
+
+    def closing(
+        self,
+        completion: Completion,
+        predicted: Predicted | None,
+        include_usage: bool,
+        told: JsonObject | None = None,
+        calls: Sequence[ToolCall] = (),
+    ) -> bytes:
+        """The last events: one for each call, why it ended, the usage if it is wanted, and the end mark. told: goes
+        beside the details.
+        """
+        deltas: list[JsonObject] = [{"tool_calls": [_call(call, place)]} for place, call in enumerate(calls)]
+        called = b"".join(event(self._chunk(delta, "", None, include_usage)) for delta in deltas)
+        chunk = self._chunk({}, "", _finish(completion, calls), include_usage)
+        details = {**_details(completion), **(told or {})}
+        end = called + event({**chunk, "timings": _timings(completion), "edgespec": details})
         if not include_usage:
             return end + DONE
         body = self._frame(None, self._chunk_kind)
@@ -78,9 +110,16 @@ class Reply:
     def _chunk_kind(self) -> str:
         return "chat.completion.chunk" if self.is_chat else "text_completion"
 
-    def _chunk(self, delta: JsonObject, text: str, finish: str | None, include_usage: bool) -> JsonObject:
+    def _chunk(
+        self,
+        delta: JsonObject,
+        text: str,
+        finish: str | None,
+        include_usage: bool,
+        logprobs: JsonObject | None = None,
+    ) -> JsonObject:
         said: JsonObject = {"delta": delta} if self.is_chat else {"text": text}
-        choice = {"index": 0, **said, "logprobs": None, "finish_reason": finish}
+        choice = {"index": 0, **said, "logprobs": logprobs, "finish_reason": finish}
         usage: JsonObject = {"usage": None} if include_usage else {}
         return {**self._frame(choice, self._chunk_kind), **usage}
 
@@ -114,6 +153,24 @@ def event(value: JsonObject) -> bytes:
 
 def encoded(value: JsonObject) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _message(spoken: Spoken) -> JsonObject:
+    calls = [_call(call) for call in spoken.calls]
+    content = None if calls and not spoken.text else spoken.text
+    called: JsonObject = {"tool_calls": calls} if calls else {}
+    return {"role": "assistant", "content": content, "refusal": None, **called}
+
+
+def _call(call: ToolCall, place: int | None = None) -> JsonObject:
+    """place: which of the answer's calls it is, for a stream."""
+    placed: JsonObject = {} if place is None else {"index": place}
+    function = {"name": call.name, "arguments": call.arguments}
+    return {**placed, "id": call.id, "type": "function", "function": function}
+
+
+def _finish(completion: Completion, calls: Sequence[ToolCall]) -> str:
+    return "tool_calls" if calls and completion.finish is Finish.STOP else completion.finish.value
 
 
 def _model(name: str, created: int) -> JsonObject:

@@ -22,6 +22,7 @@ from edgespec.events import Completion, Finish
 from edgespec.server.metrics import Metrics
 from edgespec.server.reading import PromptReader, Read
 from edgespec.server.refusals import busy, closing
+from edgespec.server.rounds import Reasons, RoundFeed
 from edgespec.server.shelf import Shelf
 from edgespec.server.wire import Wanted
 
@@ -49,11 +50,14 @@ class ClientLeft(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """An answer on its way, and its prompt as it was read. is_closing: whether the server is about to end."""
+    """An answer on its way, and its prompt as it was read. is_closing: whether the server is about to end. rounds: for
+    a client that asked for them.
+    """
 
     stream: AsyncAnswer
     read: Read
     is_closing: Callable[[], bool]
+    rounds: RoundFeed | None = None
 
     async def completion(self) -> Completion:
         """Of an answer that was not cut off. Raises Refusal when the server ended it, ClientLeft, and what it failed
@@ -98,17 +102,21 @@ class Desk:
         ending = None
         try:
             read = await asyncio.to_thread(self._reader.read, wanted)
+            feed = self._feed(read) if wanted.rounds else None
             # An exact answer is a function of its request alone, so it goes on from nobody's cache.
             exact = read.options.exact
             sequence = self._engine.new_sequence() if exact else self._shelf.take(read.tokens)
-            submit = partial(self._engine.submit, sequence, not exact, read.tokens, read.options, cancel)
+            on_round = feed.add if feed else None
+            submit = partial(
+                self._engine.submit, sequence, not exact, read.tokens, read.options, cancel, on_round=on_round
+            )
             # The first grammar takes most of a second to make ready.
             try:
                 answer = await asyncio.to_thread(submit) if read.options.grammar else submit()
             except EdgeSpecError:
                 self._engine.release(sequence)
                 raise
-            ticket = Ticket(AsyncAnswer(answer), read, lambda: self._closed)
+            ticket = Ticket(AsyncAnswer(answer), read, lambda: self._closed, feed)
             ending = self._end(ticket, sequence, started, cancel)
             yield ticket
         finally:
@@ -120,6 +128,15 @@ class Desk:
                 task = asyncio.create_task(ending)
                 self._ending.add(task)
                 task.add_done_callback(self._ending.discard)
+
+    def _feed(self, read: Read) -> RoundFeed:
+        engine, choice = self._engine, read.options.draft
+
+        def reasons() -> Reasons:
+            explained = engine.explain(len(read.tokens), choice)
+            return None if explained is None else explained.rounds
+
+        return RoundFeed(engine.vocab, choice, reasons)
 
     def close(self) -> None:
         """Cancel every answer, and take on no more."""

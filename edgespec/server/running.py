@@ -17,6 +17,7 @@ from edgespec.server.app import Service, make_app
 from edgespec.server.desk import Desk, Limits
 from edgespec.server.metrics import Metrics
 from edgespec.server.reading import PromptReader
+from edgespec.server.scores import Spelling
 from edgespec.server.wire import Defaults
 
 # Connections that wait to be taken on; beyond them the system refuses.
@@ -70,7 +71,7 @@ def make_server(engine: Engine, serving: Serving, announce: Callable[[], None] =
     """
     metrics = Metrics()
     desk = Desk(engine, PromptReader(engine, serving.template), serving.limits, metrics)
-    service = Service(desk, metrics, engine.name, serving.defaults, int(time.time()))
+    service = Service(desk, metrics, engine.name, serving.defaults, int(time.time()), Spelling(engine.vocab))
     config = uvicorn.Config(
         make_app(service, serving.access),
         loop="asyncio",

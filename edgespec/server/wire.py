@@ -1,46 +1,29 @@
 """From a request's JSON to what it wants: OpenAI's parameters, llama.cpp's samplers, and an `edgespec` object.
 
-Contract: every parameter is obeyed, refused by name, or listed here as one that cannot change an answer. Knows no
+Contract: every parameter is obeyed, refused by name, or one of those that cannot change an answer. Knows no
 engine: whether what is wanted can be served is asked elsewhere.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from edgespec.choice import DraftChoice
 from edgespec.engine import GenerateOptions
+from edgespec.engine.options import MAX_TOP_LOGPROBS
 from edgespec.errors import BadInput
+from edgespec.server import parameters
 from edgespec.server.fields import Fields, kind_of
 from edgespec.server.messages import content_text, parse_messages
 from edgespec.server.refusals import unsupported
+from edgespec.server.tools import NO_TOOLS, ToolUse, json_text, parse_tools
 from edgespec.text.grammar import Grammar
 from edgespec.text.template import Message
 
 # Drawn seeds stay short enough to be typed again.
 DRAWN_SEED_BITS = 32
-# More are no use, and each costs time at every character.
-MAX_STOPS = 16
-MAX_TOP_LOGPROBS = 20
-
-_SHARED = (
-    "model", "stream", "stream_options", "max_tokens", "temperature", "top_p", "n", "stop", "seed", "presence_penalty",
-    "frequency_penalty", "logit_bias", "logprobs", "prediction", "edgespec", "top_k", "min_p", "repeat_penalty",
-    "repeat_last_n",
-)  # fmt: skip
-_CHAT = ("messages", "max_completion_tokens", "top_logprobs", "response_format", "tools", "tool_choice")
-_TEXT = ("prompt", "best_of", "echo", "suffix")
-# About accounts, caches and how much a reasoning model thinks: whatever their value, the answer is the same.
-_WITHOUT_EFFECT = (
-    "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-    "parallel_tool_calls", "reasoning_effort", "verbosity",
-)  # fmt: skip
-_REFUSED = {
-    "audio": "there is no sound", "modalities": "there is text only", "functions": "tools are not served",
-    "function_call": "tools are not served", "web_search_options": "there is no network",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +32,6 @@ class Defaults:
 
     options: GenerateOptions
     seed: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A function that the model may call. parameters: a JSON schema as text."""
-
-    name: str
-    description: str
-    parameters: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +45,19 @@ Prompt = Chat | str | tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One request. include_usage: at the end of a stream. n_top_logprobs: None for no log probabilities at all, 0 for
-    those of the chosen tokens only.
-    """
+    """One request. include_usage: at the end of a stream. rounds: the stream tells what comes of the drafts."""
 
     prompt: Prompt
     options: GenerateOptions
     stream: bool = False
     include_usage: bool = False
-    n_top_logprobs: int | None = None
-    tools: tuple[Tool, ...] = ()
+    tools: ToolUse = NO_TOOLS
+    rounds: bool = False
+
+    @property
+    def n_top_logprobs(self) -> int | None:
+        """None for no log probabilities at all, 0 for those of the chosen tokens only."""
+        return self.options.n_top_logprobs
 
     @property
     def is_chat(self) -> bool:
@@ -89,7 +66,7 @@ class Wanted:
 
 def parse_chat(request: Fields, defaults: Defaults) -> Wanted:
     """Of /v1/chat/completions. Raises Refusal and BadInput."""
-    _known(request, _CHAT)
+    _known(request, parameters.CHAT)
     wanted = _shared(request, Chat(parse_messages(request)), defaults)
     n_top = request.whole("top_logprobs", 0)
     if not 0 <= n_top <= MAX_TOP_LOGPROBS:
@@ -98,28 +75,29 @@ def parse_chat(request: Fields, defaults: Defaults) -> Wanted:
     if request.has("top_logprobs") and n_top and not asked:
         raise request.refuse("top_logprobs", "logprobs is not true", "set logprobs to true")
     grammar = _grammar(request.inner("response_format")) or wanted.options.grammar
-    options = replace(wanted.options, grammar=grammar)
-    return replace(wanted, options=options, n_top_logprobs=n_top if asked else None, tools=_tools(request))
+    options = replace(wanted.options, grammar=grammar, n_top_logprobs=n_top if asked else None)
+    return replace(wanted, options=options, tools=parse_tools(request))
 
 
 def parse_text(request: Fields, defaults: Defaults) -> Wanted:
     """Of /v1/completions. Raises Refusal and BadInput."""
-    _known(request, _TEXT)
+    _known(request, parameters.TEXT)
     for name, neutral in (("echo", False), ("suffix", ""), ("best_of", 1)):
-        if request.has(name) and request.value(name) != neutral:
+        value = request.value(name)
+        if value is not None and (value != neutral or type(value) is not type(neutral)):
             raise unsupported(name, "it is not served", "leave it out", name)
     n_top = request.whole("logprobs", -1)
     if not -1 <= n_top <= MAX_TOP_LOGPROBS:
         raise request.refuse("logprobs", f"it is {n_top}", f"give 0 to {MAX_TOP_LOGPROBS}")
     wanted = _shared(request, _text_prompt(request), defaults)
-    return replace(wanted, n_top_logprobs=n_top if n_top >= 0 else None)
+    return replace(wanted, options=replace(wanted.options, n_top_logprobs=n_top if n_top >= 0 else None))
 
 
-def _known(request: Fields, own: tuple[str, ...]) -> None:
-    for name, why in _REFUSED.items():
+def _known(request: Fields, own: Collection[str]) -> None:
+    for name, why in parameters.REFUSED.items():
         if request.has(name) and not (name == "modalities" and request.value(name) == ["text"]):
             raise unsupported(name, why, "leave it out", name)
-    request.only((*_SHARED, *own, *_WITHOUT_EFFECT, *_REFUSED))
+    request.only((*parameters.SHARED, *own, *parameters.NO_EFFECT, *parameters.REFUSED))
 
 
 def _shared(request: Fields, prompt: Prompt, defaults: Defaults) -> Wanted:
@@ -127,20 +105,25 @@ def _shared(request: Fields, prompt: Prompt, defaults: Defaults) -> Wanted:
     if request.whole("n", 1) != 1:
         raise unsupported("n", "one answer is made at a time", "set it to 1, and ask several times", "n")
     stream_options = request.inner("stream_options")
-    stream_options.only(("include_usage", "include_obfuscation"))
+    stream_options.only(parameters.STREAM_OPTIONS)
     stream = request.flag("stream", False)
-    return Wanted(prompt, _options(request, defaults), stream, stream_options.flag("include_usage", False))
+    own = request.inner("edgespec")
+    rounds = own.flag("rounds", False)
+    if rounds and not stream:
+        raise own.refuse("rounds", "only a stream tells them", "set stream to true")
+    include_usage = stream_options.flag("include_usage", False)
+    return Wanted(prompt, _options(request, defaults), stream, include_usage, rounds=rounds)
 
 
 def _options(request: Fields, defaults: Defaults) -> GenerateOptions:
     usual = defaults.options
     sampling = usual.sampling
     own = request.inner("edgespec")
-    own.only(("draft", "exact", "verify"))
+    own.only(parameters.OWN)
     stop = (*request.texts("stop"), *usual.stop)
-    if len(stop) > MAX_STOPS:
-        raise request.refuse("stop", f"there are {len(stop)}", f"give at most {MAX_STOPS}")
-    most = request.whole("max_tokens", usual.max_tokens)
+    if len(stop) > parameters.MAX_STOPS:
+        raise request.refuse("stop", f"there are {len(stop)}", f"give at most {parameters.MAX_STOPS}")
+    most = _at_least_one(request, "max_tokens", usual.max_tokens)
     draft = own.text("draft", usual.draft.value)
     return replace(
         usual,
@@ -157,7 +140,7 @@ def _options(request: Fields, defaults: Defaults) -> GenerateOptions:
             logit_bias=request.whole_keyed("logit_bias") or sampling.logit_bias,
             seed=_seed(request, defaults.seed),
         ),
-        max_tokens=_at_least_one(request, request.whole("max_completion_tokens", most)),
+        max_tokens=_at_least_one(request, "max_completion_tokens", most),
         stop=stop,
         exact=own.flag("exact", usual.exact),
         verify=own.text("verify", usual.verify),
@@ -166,9 +149,9 @@ def _options(request: Fields, defaults: Defaults) -> GenerateOptions:
     )
 
 
-def _at_least_one(request: Fields, n_tokens: int) -> int:
+def _at_least_one(request: Fields, name: str, usual: int) -> int:
+    n_tokens = request.whole(name, usual)
     if n_tokens < 1:
-        name = "max_completion_tokens" if request.has("max_completion_tokens") else "max_tokens"
         raise request.refuse(name, f"it is {n_tokens}", "give at least 1")
     return n_tokens
 
@@ -194,7 +177,7 @@ def _prediction(request: Fields) -> str:
     if not request.has("prediction"):
         return ""
     prediction = request.inner("prediction")
-    prediction.only(("type", "content"))
+    prediction.only(parameters.PREDICTION)
     if prediction.text("type") != "content":
         raise prediction.refuse("type", "the only kind is 'content'", "set it to 'content'")
     return content_text(prediction, "content")
@@ -217,7 +200,7 @@ def _text_prompt(request: Fields) -> str | tuple[int, ...]:
 
 
 def _grammar(form: Fields) -> Grammar | None:
-    form.only(("type", "json_schema"))
+    form.only(parameters.RESPONSE_FORMAT)
     kind = form.text("type", "text")
     if kind == "text":
         return None
@@ -226,37 +209,7 @@ def _grammar(form: Fields) -> Grammar | None:
     if kind != "json_schema":
         raise form.refuse("type", f"there is no {kind[:40]!r}", "give text, json_object or json_schema")
     named = form.inner("json_schema")
-    named.only(("name", "description", "schema", "strict"))
+    named.only(parameters.JSON_SCHEMA)
     if not isinstance(named.value("schema"), dict):
         raise named.refuse("schema", f"it is {kind_of(named.value('schema'))}", "give a JSON schema")
-    return Grammar.json_schema(_json_text(named, "schema"), f"the JSON schema {named.text('name')!r}")
-
-
-def _json_text(fields: Fields, name: str) -> str:
-    try:
-        return json.dumps(fields.value(name) or {})
-    except RecursionError:
-        raise fields.refuse(name, "it is nested too deeply", "give a simpler one") from None
-
-
-def _tools(request: Fields) -> tuple[Tool, ...]:
-    tools = tuple(_tool(fields) for fields in request.objects("tools"))
-    choice = request.value("tool_choice")
-    if choice not in (None, "none", "auto", "required") and not isinstance(choice, dict):
-        raise request.refuse("tool_choice", f"it is {kind_of(choice)}", "give none, auto, required or a function")
-    return () if choice == "none" else tools
-
-
-def _tool(fields: Fields) -> Tool:
-    if fields.text("type") != "function":
-        raise unsupported(fields.path("type"), "the only tools are functions", "set it to 'function'", "tools")
-    function = fields.inner("function")
-    return Tool(function.text("name"), function.text("description", ""), _json_text(function, "parameters"))
-
-
-def refuse_unserved(wanted: Wanted) -> None:
-    """Raises Refusal for what the API has and the engine cannot give."""
-    if wanted.n_top_logprobs is not None:
-        raise unsupported("logprobs", "log probabilities are not served", "leave it out", "logprobs")
-    if wanted.tools:
-        raise unsupported("tools", "tools are not served", "leave them out, or set tool_choice to 'none'", "tools")
+    return Grammar.json_schema(json_text(named, "schema"), f"the JSON schema {named.text('name')!r}")

@@ -15,26 +15,18 @@ from functools import cached_property
 from jinja2 import TemplateError
 
 from edgespec.errors import BadInput
+from edgespec.text.folding import fold_system, fold_tools
+from edgespec.text.hugging import StandIns, TextGuard, characters_of, hugging_messages, hugging_tools
+from edgespec.text.messages import Message as Message
+from edgespec.text.messages import Tool, ToolCall
 from edgespec.text.sandbox import compile_template, line_of
+from edgespec.text.toolcalls import CallForm, form_of
 from edgespec.text.vocab import Segment, SpecialTexts
 
-ROLES = ("system", "user", "assistant")
 # A template with nested loops could fill the memory; no prompt that a context holds comes near this.
 MAX_CHARACTERS = 1 << 24
-# Stand-ins for risky text come from here (private use); characters that occur in the conversation are passed over.
-STAND_INS = range(0xF0000, 0x10FFFE)
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One turn. Raises BadInput for a role that is not in ROLES: a role is template text, so it is not free."""
-
-    role: str
-    content: str
-
-    def __post_init__(self) -> None:
-        if self.role not in ROLES:
-            raise BadInput(f"role {self.role!r}", "a message is said by system, user or assistant", "use one of these")
+# A function, its description and what it returned, when a template is tried.
+_PROBE, _DESCRIPTION, _RESULT = "edgespec_probe", "edgespec-description-probe", "edgespec-result-probe"
 
 
 class ChatTemplate:
@@ -61,24 +53,31 @@ class ChatTemplate:
         except (TemplateError, RecursionError) as error:
             raise self._fault(error) from error
 
-    def render(self, messages: Sequence[Message], add_generation_prompt: bool) -> str:
-        """The prompt text. `add_generation_prompt` opens the assistant's turn. Raises BadInput.
+    def render(self, messages: Sequence[Message], add_generation_prompt: bool, tools: Sequence[Tool] = ()) -> str:
+        """The prompt text. `add_generation_prompt` opens the assistant's turn. Raises BadInput, also for the result of
+        a call that nobody made.
 
-        A template that has no place for a system message gets its text at the head of the next user message.
+        A template that has no place for a system message gets its text at the head of the next user message. One that
+        shows no tools, or writes calls in a form that `call_form` does not know, gets tools, calls and results as text.
         """
-        return self._run(self._seated(messages), add_generation_prompt)
+        return self._run(self._seated(messages, tools), add_generation_prompt, self._shown(tools))
 
     def render_segments(
-        self, messages: Sequence[Message], add_generation_prompt: bool, specials: SpecialTexts
+        self,
+        messages: Sequence[Message],
+        add_generation_prompt: bool,
+        specials: SpecialTexts,
+        tools: Sequence[Tool] = (),
     ) -> list[Segment]:
-        """The text of `render`, in which contents that spell a special token are marked as not trusted.
+        """The text of `render`, in which contents, calls and tools that spell a special token are not trusted.
 
-        Each risky stretch of a content passes through the template as one private-use character. So trimming, splitting
+        Each risky stretch of a text passes through the template as one private-use character. So trimming, splitting
         and joining leave it whole; a template that looks at the special text itself sees the stand-in, which is safe.
         """
-        seated = self._seated(messages)
-        guarded, originals = _guarded(seated, specials, self.source)
-        text = self._run(guarded, add_generation_prompt)
+        seated, shown = self._seated(messages, tools), self._shown(tools)
+        guard = StandIns(specials, characters_of(seated, shown).union(self.source))
+        text = self._run(seated, add_generation_prompt, shown, guard)
+        originals = guard.originals
         parts = re.split(f"([{''.join(originals)}])", text) if originals else [text]
         return [Segment(originals.get(part, part), part not in originals) for part in parts if part]
 
@@ -91,21 +90,49 @@ class ChatTemplate:
         except BadInput:
             return False
 
-    def _seated(self, messages: Sequence[Message]) -> list[Message]:
-        if any(message.role == "system" for message in messages) and not self.takes_system:
-            return _fold_system(messages)
-        return list(messages)
+    @cached_property
+    def call_form(self) -> CallForm:
+        """How an assistant of this template calls functions. Tried once: a tool, a call and its result must all reach
+        the prompt, else the template is one that knows no tools.
+        """
+        call = ToolCall("1", _PROBE, f'{{"{_PROBE}": 1}}')
+        messages = [Message("user", "Hi"), Message("assistant", "", (call,)), Message("tool", _RESULT, call_id="1")]
+        try:
+            text = self._run(messages, True, [Tool(_PROBE, _DESCRIPTION)])
+        except BadInput:
+            return CallForm.TOLD
+        return form_of(text, _PROBE) if _DESCRIPTION in text and _RESULT in text else CallForm.TOLD
 
-    def _run(self, messages: Sequence[Message], add_generation_prompt: bool) -> str:
+    def _shown(self, tools: Sequence[Tool]) -> Sequence[Tool]:
+        """Those that the template itself writes."""
+        return tools if tools and self.call_form is not CallForm.TOLD else ()
+
+    def _seated(self, messages: Sequence[Message], tools: Sequence[Tool]) -> list[Message]:
+        seated = list(messages)
+        with_calls = any(message.calls or message.call_id for message in messages)
+        if (tools or with_calls) and self.call_form is CallForm.TOLD:
+            seated = fold_tools(seated, tools)
+        if any(message.role == "system" for message in seated) and not self.takes_system:
+            return fold_system(seated)
+        return seated
+
+    def _run(
+        self,
+        messages: Sequence[Message],
+        add_generation_prompt: bool,
+        tools: Sequence[Tool] = (),
+        guard: TextGuard = str,
+    ) -> str:
         parts: list[str] = []
         n_characters = 0
+        shown_messages, shown_tools = hugging_messages(messages, guard), hugging_tools(tools, guard)
         try:
             for part in self._compiled.generate(
-                messages=[{"role": message.role, "content": message.content} for message in messages],
+                messages=shown_messages,
                 add_generation_prompt=add_generation_prompt,
                 bos_token=self._bos_text,
                 eos_token=self._eos_text,
-                tools=None,
+                tools=shown_tools or None,
                 documents=None,
             ):
                 parts.append(part)
@@ -195,36 +222,3 @@ def _read(path: str) -> str:
         raise BadInput(f"template {path!r}", error.strerror or str(error), remedy) from error
     except UnicodeDecodeError as error:
         raise BadInput(f"template {path!r}", f"byte {error.start} is not UTF-8", remedy) from error
-
-
-def _fold_system(messages: Sequence[Message]) -> list[Message]:
-    folded: list[Message] = []
-    waiting: list[str] = []
-    for message in messages:
-        if message.role == "system":
-            waiting.append(message.content)
-        elif message.role == "user" and waiting:
-            folded.append(Message("user", "\n\n".join([*waiting, message.content])))
-            waiting = []
-        else:
-            folded.append(message)
-    return folded + ([Message("user", "\n\n".join(waiting))] if waiting else [])
-
-
-def _guarded(messages: list[Message], specials: SpecialTexts, source: str) -> tuple[list[Message], dict[str, str]]:
-    """Contents with a stand-in for each risky stretch, and stand-in -> original text."""
-    taken = set(source).union(*(message.content for message in messages))
-    free = (chr(code) for code in STAND_INS if chr(code) not in taken)
-    stand_ins: dict[str, str] = {}
-    guarded = []
-    for message in messages:
-        content = ""
-        end = 0
-        for start, stop in specials.risky_spans(message.content):
-            risky = message.content[start:stop]
-            if risky not in stand_ins:
-                stand_ins[risky] = next(free)
-            content += message.content[end:start] + stand_ins[risky]
-            end = stop
-        guarded.append(Message(message.role, content + message.content[end:]))
-    return guarded, {character: text for text, character in stand_ins.items()}

@@ -100,6 +100,29 @@ def test_the_json_object_has_what_programs_rely_on(invoke: Invoke, toy: Path) ->
     assert got["timings"]["seed"] == 7
 
 
+def test_log_probabilities_are_a_key_of_the_object_when_asked_for(invoke: Invoke, toy: Path) -> None:
+    plain = answer(invoke, toy, PROMPT, "--exact", "--logprobs", "2", "--draft", "off")
+    assert (
+        answer(invoke, toy, PROMPT, "--exact", "--logprobs", "2", "--draft", "lookup")["logprobs"] == plain["logprobs"]
+    )
+    content = plain["logprobs"]["content"]
+    assert b"".join(bytes(one["bytes"]) for one in content).decode("utf-8", "replace") == plain["text"]
+    assert len(content) == len(plain["token_ids"]) == 40
+    for one in content:  # greedy
+        assert one["top_logprobs"][0]["logprob"] == one["logprob"]
+        assert len(one["top_logprobs"]) == 2
+    assert answer(invoke, toy, PROMPT, "--logprobs", "0")["logprobs"]["content"][0]["top_logprobs"] == []
+
+
+def test_log_probabilities_need_the_object_and_a_number_that_can_be(invoke: Invoke, toy: Path) -> None:
+    result = invoke("run", toy, PROMPT, "--logprobs", "2")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--json" in result.stderr
+    result = invoke("run", toy, PROMPT, "--json", "--logprobs", "21")
+    assert (result.exit_code, result.stdout) == (BadInput.exit_code, "")
+    assert "--logprobs 21" in result.stderr
+
+
 def test_notices_are_said_on_stderr_and_in_the_object(invoke: Invoke, base_toy: Path) -> None:
     result = invoke("run", base_toy, PROMPT, "--max-tokens", "5", "--json", "--draft", "off")
     (notice,) = json.loads(result.stdout)["notices"]

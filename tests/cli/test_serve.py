@@ -73,6 +73,8 @@ def test_a_server_is_ended_by_signals_with_nothing_on_stdout(toy: Path, sent: si
         assert process.stderr is not None
         line = next(line for line in process.stderr if "serving" in line)
         assert line.startswith(f"serving {toy.stem} at http://127.0.0.1:")
+        url = line.rstrip().removesuffix("/v1").rpartition(" ")[2]
+        assert next(process.stderr) == f"a page to chat with it: {url}/\n"
         process.send_signal(sent)
         assert process.wait(DEADLINE_SECONDS) == code
         assert process.stdout is not None

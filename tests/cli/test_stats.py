@@ -84,6 +84,8 @@ def test_the_json_object_is_one_line_of_ascii() -> None:
     assert parsed["usage"] == {"prompt_tokens": 10, "completion_tokens": 40}
     assert parsed["timings"]["draft_n_accepted"] == 24
     assert [notice["code"] for notice in parsed["notices"]] == ["a", "b"]
+    assert "logprobs" not in parsed
+    assert json.loads(completion_json(ANSWER, [], {"content": []}))["logprobs"] == {"content": []}
 
 
 def test_totals_are_sums() -> None:

@@ -139,6 +139,101 @@ def test_every_sampler_reaches_the_engine(server: Running, engine: Engine) -> No
         assert http.post("/v1/completions", json=body).json()["choices"][0]["text"] == expected
 
 
+# -- log probabilities ------------------------------------------------------------------------------------------
+
+
+def test_a_chat_tells_log_probabilities(client: OpenAI, engine: Engine) -> None:
+    with engine.conversation() as conversation:
+        expected = conversation.say(QUESTION, GenerateOptions(max_tokens=24, n_top_logprobs=3)).completion()
+    got = client.chat.completions.create(model="x", messages=MESSAGES, temperature=0, logprobs=True, top_logprobs=3)
+    (choice,) = got.choices
+    assert choice.logprobs is not None
+    content = choice.logprobs.content
+    assert content is not None
+    assert [one.logprob for one in content] == [score.logprob for score in expected.scores]
+    assert [tuple(top.logprob for top in one.top_logprobs) for one in content] == [
+        score.top_logprobs for score in expected.scores
+    ]
+    spelled = b"".join(bytes(one.bytes or ()) for one in content).decode("utf-8", "replace")
+    assert spelled == choice.message.content == expected.text
+    for one in content:  # it was decoded greedily
+        assert (one.top_logprobs[0].token, one.top_logprobs[0].logprob) == (one.token, one.logprob)
+    chunks = list(
+        client.chat.completions.create(
+            model="x", messages=MESSAGES, temperature=0, logprobs=True, top_logprobs=3, stream=True
+        )
+    )
+    told = [chunk.choices[0].logprobs for chunk in chunks]
+    assert [one for part in told if part is not None for one in part.content or ()] == content
+    for chunk, part in zip(chunks, told, strict=True):
+        pieces = b"".join(bytes(one.bytes or ()) for one in (part and part.content) or ())
+        assert pieces.decode("utf-8", "replace") == (chunk.choices[0].delta.content or "")
+
+
+def test_a_completion_tells_log_probabilities(client: OpenAI) -> None:
+    got = client.completions.create(model="x", prompt=QUESTION, temperature=0, max_tokens=12, logprobs=3)
+    whole = got.choices[0].logprobs
+    assert whole is not None
+    assert whole.tokens is not None
+    assert whole.text_offset is not None
+    assert whole.top_logprobs is not None
+    assert whole.token_logprobs is not None
+    assert "".join(whole.tokens) == got.choices[0].text
+    for place, token in zip(whole.text_offset, whole.tokens, strict=True):
+        assert got.choices[0].text[place:].startswith(token)
+    assert len(whole.tokens) == 12
+    assert [max(top.values()) for top in whole.top_logprobs] == whole.token_logprobs
+    assert all(1 <= len(top) <= 3 for top in whole.top_logprobs)
+    chunks = list(
+        client.completions.create(model="x", prompt=QUESTION, temperature=0, max_tokens=12, logprobs=3, stream=True)
+    )
+    told = [chunk.choices[0].logprobs for chunk in chunks]
+    assert [one for part in told if part is not None for one in part.tokens or ()] == whole.tokens
+    assert [one for part in told if part is not None for one in part.text_offset or ()] == whole.text_offset
+    assert [one for part in told if part is not None for one in part.top_logprobs or ()] == whole.top_logprobs
+    unasked = client.completions.create(model="x", prompt=QUESTION, temperature=0, max_tokens=12)
+    assert unasked.choices[0].logprobs is None
+
+
+def test_log_probabilities_do_not_show_what_was_drafted_and_end_at_a_stop(server: Running, engine: Engine) -> None:
+    text = said(engine)
+    with server.http() as http:
+
+        def ask(draft: str, **more: object) -> dict[str, Any]:
+            body = {
+                "messages": MESSAGES, "temperature": 0.8, "seed": 4, "logprobs": True, "top_logprobs": 5, **more,
+                "prediction": {"type": "content", "content": text}, "edgespec": {"draft": draft, "exact": True},
+            }  # fmt: skip
+            choice: dict[str, Any] = http.post("/v1/chat/completions", json=body).json()["choices"][0]
+            return choice
+
+        plain, drafted = ask("off"), ask("lookup")
+        answer = plain["message"]["content"]
+        cut = ask("lookup", stop=[answer[8:11]])
+    assert drafted == plain
+    content = cut["logprobs"]["content"]
+    assert content == plain["logprobs"]["content"][: len(content)]
+    assert len(content) < len(plain["logprobs"]["content"])
+    spelled = b"".join(bytes(one["bytes"]) for one in content).decode("utf-8", "replace")
+    assert spelled.startswith(cut["message"]["content"])
+
+
+def test_a_stream_tells_the_scores_of_a_call_too(server: Running) -> None:
+    tool = {"type": "function", "function": {"name": "look", "parameters": SCHEMA}}
+    body = {
+        "messages": MESSAGES, "temperature": 0, "max_tokens": 120, "logprobs": True, "tools": [tool],
+        "tool_choice": "required", "edgespec": {"exact": True},
+    }  # fmt: skip
+    with server.http() as http:
+        whole = http.post("/v1/chat/completions", json=body).json()
+        chunks = events_of(http.post("/v1/chat/completions", json={**body, "stream": True}).text)
+    assert whole["choices"][0]["message"]["tool_calls"]
+    told = [chunk["choices"][0]["logprobs"] for chunk in chunks]
+    content = whole["choices"][0]["logprobs"]["content"]
+    assert [one for part in told if part for one in part["content"]] == content
+    assert len(content) == whole["usage"]["completion_tokens"]
+
+
 # -- prescribed forms -------------------------------------------------------------------------------------------
 
 SCHEMA = {
@@ -274,8 +369,8 @@ def test_errors_reach_the_official_client_as_its_own(client: OpenAI) -> None:
 @pytest.mark.parametrize(
     ("asked", "param"),
     [
-        ({"logprobs": True}, "logprobs"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"tools": [{"type": "function", "function": {"name": "f g"}}]}, "tools[0].function.name"),
         ({"n": 2}, "n"),
         ({"temprature": 1}, "temprature"),
         ({"max_tokens": 0}, "max_tokens"),

@@ -8,9 +8,13 @@ import pytest
 from openai.types import Completion as TextCompletion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from edgespec.events import Piece
+from edgespec.events import Finish, Piece, TokenScore
 from edgespec.server.bodies import DONE, Predicted, Reply
+from edgespec.server.scores import ScoreWriter, Spelling
+from edgespec.text.messages import ToolCall
+from edgespec.text.toolcalls import Spoken
 from tests.server.toy_completion import TIMINGS, completion_of
+from tests.text.toy_vocab import ToyVocabulary
 
 CHAT = Reply("chatcmpl-1", 1700000000, "toy", is_chat=True)
 TEXT = Reply("cmpl-1", 1700000000, "toy", is_chat=False)
@@ -79,6 +83,76 @@ def test_runs_of_pieces_keep_their_source() -> None:
     assert "usage" not in first
 
 
+SCORES = (TokenScore(97, -0.5, (98,), (-0.25,)), TokenScore(98, -1.0), TokenScore(300, -2.0))
+
+
+def writer(is_chat: bool) -> ScoreWriter:
+    return ScoreWriter(Spelling(ToyVocabulary(specials=("<s>", "</s>", *"x" * 40))), is_chat)
+
+
+def test_log_probabilities_are_where_the_official_types_have_them() -> None:
+    scored = replace(completion_of("ab"), scores=SCORES)
+    chat = ChatCompletion.model_validate(json.loads(CHAT.whole(scored, None, writer(True))), strict=True)
+    assert chat.choices[0].logprobs is not None
+    assert [one.logprob for one in chat.choices[0].logprobs.content or ()] == [-0.5, -1.0, -2.0]
+    text = TextCompletion.model_validate(json.loads(TEXT.whole(scored, None, writer(False))), strict=True)
+    assert text.choices[0].logprobs is not None
+    assert text.choices[0].logprobs.token_logprobs == [-0.5, -1.0, -2.0]
+    for reply in (CHAT, TEXT):
+        assert json.loads(reply.whole(scored, None))["choices"][0]["logprobs"] is None
+
+
+def test_a_stream_tells_the_scores_of_every_token_in_order() -> None:
+    pieces = [Piece("a", (97,), "", SCORES[:1]), Piece("b", (98,), "x", SCORES[1:2]), Piece("", (300,), "", SCORES[2:])]
+    chat, text = writer(True), writer(False)
+    chunks = [
+        ChatCompletionChunk.model_validate(one, strict=True)
+        for part in (pieces[:1], pieces[1:])
+        for one in events_in(CHAT.events(part, False, chat))
+    ]
+    told = [chunk.choices[0].logprobs for chunk in chunks]
+    assert [[one.logprob for one in (part and part.content) or ()] for part in told] == [[-0.5], [-1.0], [-2.0]]
+    streamed = [one for part in (pieces[:1], pieces[1:]) for one in events_in(TEXT.events(part, False, text))]
+    assert [one["choices"][0]["logprobs"]["text_offset"] for one in streamed] == [[0], [1], [2]]
+
+
 def test_pieces_without_text_are_no_event() -> None:
     assert TEXT.events([Piece("", (1,), "")], include_usage=False) == b""
     assert TEXT.opening(include_usage=True) == b""
+
+
+# -- calls --------------------------------------------------------------------------------------------------------
+
+CALLS = (ToolCall("call_1", "f", '{"a": "é"}'), ToolCall("call_2", "g", "{}"))
+
+
+def test_calls_are_what_the_official_types_say() -> None:
+    body = json.loads(CHAT.whole(completion_of("x"), None, None, Spoken("Well.", CALLS)))
+    (choice,) = ChatCompletion.model_validate(body, strict=True).choices
+    assert (choice.finish_reason, choice.message.content) == ("tool_calls", "Well.")
+    told = choice.message.tool_calls or []
+    assert [(call.id, call.type) for call in told] == [("call_1", "function"), ("call_2", "function")]
+    assert [(call.function.name, call.function.arguments) for call in told if call.type == "function"] == [
+        ("f", '{"a": "é"}'), ("g", "{}"),
+    ]  # fmt: skip
+
+
+def test_calls_alone_have_no_content_and_words_alone_no_calls() -> None:
+    alone = json.loads(CHAT.whole(completion_of("x"), None, None, Spoken("", CALLS)))["choices"][0]["message"]
+    words = json.loads(CHAT.whole(completion_of(""), None, None, Spoken("")))["choices"][0]["message"]
+    assert alone["content"] is None
+    assert (words["content"], "tool_calls" in words) == ("", False)
+
+
+def test_an_answer_that_was_too_long_says_so_whatever_it_called() -> None:
+    cut = replace(completion_of("x"), finish=Finish.LENGTH)
+    assert json.loads(CHAT.whole(cut, None, None, Spoken("", CALLS)))["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_stream_ends_with_its_calls() -> None:
+    stream = CHAT.closing(completion_of("x"), None, include_usage=True, calls=CALLS)
+    *called, end, usage = [ChatCompletionChunk.model_validate(one, strict=True) for one in events_in(stream)]
+    deltas = [call for chunk in called for call in chunk.choices[0].delta.tool_calls or ()]
+    assert [(call.index, call.id) for call in deltas] == [(0, "call_1"), (1, "call_2")]
+    assert [call.function and call.function.arguments for call in deltas] == ['{"a": "é"}', "{}"]
+    assert (end.choices[0].finish_reason, usage.choices) == ("tool_calls", [])

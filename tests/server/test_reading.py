@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from edgespec.backend.toy import ToyModel
@@ -8,10 +11,13 @@ from edgespec.engine import GenerateOptions
 from edgespec.errors import BadInput
 from edgespec.server.reading import PromptReader
 from edgespec.server.refusals import Refusal
+from edgespec.server.tools import ToolChoice, ToolUse
 from edgespec.server.wire import Chat, Wanted
 from edgespec.spec.ports import Capabilities
-from edgespec.text.template import Message
+from edgespec.text.messages import Message, Tool
+from edgespec.text.toolcalls import CallForm, call_grammar, free_grammar
 from tests.engine.toy_engine import EngineTarget, engine_over
+from tests.text.tool_templates import TAGGED
 from tests.text.toy_vocab import ToyVocabulary
 
 VOCAB = ToyVocabulary()
@@ -48,6 +54,30 @@ def test_texts_and_tokens_are_read_as_they_stand() -> None:
         reader = PromptReader(engine)
         assert reader.read(Wanted("ab", OPTIONS)).tokens == [VOCAB.bos, *VOCAB.tokenize("ab")]
         assert reader.read(Wanted((7, 8), OPTIONS)).tokens == [7, 8]
+
+
+def test_tools_are_shown_and_a_grammar_makes_the_model_call_them() -> None:
+    tools = (Tool("f", "says hello"),)
+    free, required = ToolUse(tools), ToolUse(tools, ToolChoice.REQUIRED, several=False)
+    with engine_over(target()) as engine:
+        reader = PromptReader(engine)
+        reads = [reader.read(replace(CHAT, tools=use)) for use in (free, required)]
+        plain = reader.read(CHAT)
+    for read in reads:
+        assert b"says hello" in b"".join(VOCAB.piece(token) for token in read.tokens)
+        assert read.functions == {"f"}
+    assert reads[0].options.grammar == free_grammar(tools, CallForm.TOLD, several=True)
+    assert reads[1].options.grammar == call_grammar(tools, CallForm.TOLD, several=False)
+    assert (plain.options.grammar, plain.functions) == (None, frozenset())
+
+
+def test_where_a_call_begins_with_a_special_token_it_is_left_free(tmp_path: Path) -> None:
+    path = tmp_path / "tagged.jinja"
+    path.write_text(TAGGED, encoding="utf-8")
+    with engine_over(target()) as engine:
+        engine.vocab = ToyVocabulary(specials=("<s>", "</s>", "<|im_start|>", "<|im_end|>", "<tool_call>"))
+        read = PromptReader(engine, str(path)).read(replace(CHAT, tools=ToolUse((Tool("f"),))))
+    assert (read.options.grammar, read.functions) == (None, frozenset("f"))
 
 
 def test_a_prediction_is_read_for_its_count() -> None:

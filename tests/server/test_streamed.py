@@ -9,17 +9,21 @@ from dataclasses import replace
 import pytest
 from starlette.types import Message
 
+from edgespec.choice import DraftChoice
 from edgespec.engine import Answer, CancelToken, GenerateOptions
 from edgespec.engine.streaming import AsyncAnswer
 from edgespec.errors import EngineFailure
-from edgespec.events import Finish, Piece
+from edgespec.events import Finish, Piece, RoundReport, TokenScore
 from edgespec.server import streamed
 from edgespec.server.bodies import DONE, KEEP_ALIVE, Reply
 from edgespec.server.desk import ClientLeft, Ticket
 from edgespec.server.reading import Read
 from edgespec.server.refusals import Refusal
+from edgespec.server.rounds import RoundFeed
+from edgespec.server.scores import ScoreWriter, Spelling
 from edgespec.server.streamed import EventStream
 from tests.server.toy_completion import completion_of
+from tests.text.toy_vocab import ToyVocabulary
 
 A, B = Piece("a", (0,), ""), Piece("b", (1,), "")
 FAILURE = EngineFailure("a pass", "it broke", "try again")
@@ -40,14 +44,18 @@ class Channel:
 
 
 def streaming(
-    act: Callable[[Answer, Channel, Awaitable[None]], Awaitable[None]], prediction: tuple[int, ...] = ()
+    act: Callable[[Answer, Channel, Awaitable[None]], Awaitable[None]],
+    prediction: tuple[int, ...] = (),
+    scores: ScoreWriter | None = None,
 ) -> Channel:
     channel = Channel()
 
     async def run() -> None:
         answer = Answer(CancelToken())
         ticket = Ticket(AsyncAnswer(answer), Read([1], GenerateOptions(), prediction), lambda: False)
-        stream = EventStream(Reply("id", 1, "toy", is_chat=False), include_usage=True, stalled_seconds=10.0)
+        stream = EventStream(
+            Reply("id", 1, "toy", is_chat=False), include_usage=True, stalled_seconds=10.0, scores=scores
+        )
         await act(answer, channel, stream.send(ticket, channel.send))
 
     asyncio.run(run())
@@ -66,6 +74,20 @@ def test_pieces_come_as_events_and_the_end_is_marked() -> None:
     assert channel.body.endswith(DONE)
     assert channel.body.count(b"data: ") == 4
     assert [message.get("more_body") for message in channel.messages[1:]] == [True, True, False]
+
+
+def test_scores_go_with_their_pieces() -> None:
+    async def act(answer: Answer, _: Channel, sending: Awaitable[None]) -> None:
+        answer.put(Piece("a", (97,), "", (TokenScore(97, -0.5),)))
+        answer.flush()
+        answer.put(Piece("b", (98,), "", (TokenScore(98, -0.25),)))
+        answer.put(completion_of("ab"))
+        await sending
+
+    body = streaming(act, scores=ScoreWriter(Spelling(ToyVocabulary()), is_chat=False)).body
+    assert body.index(b'"token_logprobs":[-0.5') < body.index(b"-0.25")
+    assert body.count(b'"logprobs":null') == 1  # the last event has no tokens
+    assert b'"token_logprobs"' not in streaming(act).body
 
 
 def test_an_error_before_the_first_text_is_raised_and_a_later_one_is_an_event() -> None:
@@ -136,3 +158,53 @@ def test_a_prediction_is_compared_with_what_was_said() -> None:
 
     body = streaming(act, prediction=(0, 9, 2)).body
     assert b'"accepted_prediction_tokens":2,"rejected_prediction_tokens":1' in body
+
+
+def test_rounds_are_told_behind_their_pieces_and_as_a_whole_at_the_end() -> None:
+    feed = RoundFeed(ToyVocabulary(), DraftChoice.OFF, lambda: None)
+    channel = Channel()
+
+    async def run() -> None:
+        answer = Answer(CancelToken())
+        ticket = Ticket(AsyncAnswer(answer), Read([1], GenerateOptions(), ()), lambda: False, feed)
+        sending = asyncio.ensure_future(
+            EventStream(Reply("id", 1, "toy", False), False, 10.0).send(ticket, channel.send)
+        )
+        for n, piece in enumerate((A, B), 1):
+            feed.add(RoundReport(1, 0, 0, 0, piece.token_ids, ("",), 0.0, 0.1, 0.1))
+            answer.put(piece)
+            answer.flush()
+            while b'"n_passes":%d' % n not in channel.body:
+                await asyncio.sleep(0.001)
+        answer.put(completion_of("ab"))
+        await sending
+
+    asyncio.run(run())
+    texts = [block.partition(b'"text":')[2][:3] for block in channel.body.split(b"\n\n") if b'"text":' in block]
+    assert texts == [b'"a"', b'"",', b'"b"', b'"",', b'"",']
+    assert channel.body.count(b'"rounds":{') == 3
+    assert channel.body.index(b'"why":"Drafting is switched off."') > channel.body.index(b'"finish_reason":"stop"')
+
+
+def test_the_text_of_a_call_is_held_back_and_the_connection_kept_alive() -> None:
+    channel = Channel()
+
+    async def run() -> None:
+        answer = Answer(CancelToken())
+        read = Read([1], GenerateOptions(), (), frozenset({"f"}))
+        ticket = Ticket(AsyncAnswer(answer), read, lambda: False)
+        stream = EventStream(Reply("id", 1, "toy", True), False, 10.0)
+        sending = asyncio.ensure_future(stream.send(ticket, channel.send))
+        text = 'Well. <tool_call>{"name": "f", "arguments": {}}</tool_call>'
+        for place, character in enumerate(text):
+            answer.put(Piece(character, (place,), ""))
+            answer.flush()
+            await asyncio.sleep(0)
+        answer.put(completion_of(text))
+        await sending
+
+    asyncio.run(run())
+    assert KEEP_ALIVE in channel.body
+    assert b"<" not in channel.body
+    assert b'"tool_calls":[{"index":0,"id":"call_' in channel.body
+    assert b'"finish_reason":"tool_calls"' in channel.body

@@ -13,10 +13,11 @@ from edgespec.engine import GenerateOptions
 from edgespec.errors import BadInput, EdgeSpecError
 from edgespec.server.fields import Fields
 from edgespec.server.refusals import Refusal
-from edgespec.server.wire import Chat, Defaults, Tool, Wanted, parse_chat, parse_text, refuse_unserved
+from edgespec.server.tools import NO_TOOLS, ToolUse
+from edgespec.server.wire import Chat, Defaults, Wanted, parse_chat, parse_text
 from edgespec.spec.law import SamplingSettings
 from edgespec.text.grammar import Grammar
-from edgespec.text.template import Message
+from edgespec.text.messages import Message, Tool
 from tests.server.test_fields import JSON
 
 USUAL = Defaults(GenerateOptions(SamplingSettings(temperature=0.7), max_tokens=50, stop=("END",)), seed=3)
@@ -82,15 +83,27 @@ def test_prompts_of_a_completion() -> None:
             text(prompt=prompt)
 
 
+def test_rounds_are_a_streams() -> None:
+    assert chat(stream=True, edgespec={"rounds": True}).rounds
+    assert not chat(stream=True).rounds
+    assert not text(edgespec={"rounds": False}).rounds
+    with pytest.raises(Refusal, match="only a stream tells them"):
+        chat(edgespec={"rounds": True})
+
+
 def test_log_probabilities_in_both_shapes() -> None:
     assert chat().n_top_logprobs is None
     assert chat(logprobs=True).n_top_logprobs == 0
     assert chat(logprobs=True, top_logprobs=20).n_top_logprobs == 20
     assert text(logprobs=0).n_top_logprobs == 0
-    assert text(logprobs=5).n_top_logprobs == 5
+    assert text(logprobs=5).n_top_logprobs == text(logprobs=5).options.n_top_logprobs == 5
+    assert text(logprobs=None).options.n_top_logprobs is None
     for request in ({"top_logprobs": 3}, {"logprobs": True, "top_logprobs": 21}, {"logprobs": 3}):
         with pytest.raises(Refusal):
             chat(**request)
+    for n_top in (-2, 21, True):
+        with pytest.raises(Refusal):
+            text(logprobs=n_top)
 
 
 def test_prescribed_forms() -> None:
@@ -110,11 +123,11 @@ def test_prescribed_forms() -> None:
 
 def test_tools_unless_none_shall_be_called() -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
-    assert chat(tools=tools).tools == (Tool("f", "", '{"type": "object"}'),)
-    assert chat(tools=tools, tool_choice="none").tools == ()
-    assert chat(tools=[]).tools == ()
+    assert chat(tools=tools).tools == ToolUse((Tool("f", "", '{"type": "object"}'),))
+    assert chat(tools=tools, tool_choice="none").tools == NO_TOOLS
+    assert chat(tools=[], parallel_tool_calls=False).tools == NO_TOOLS
     with pytest.raises(Refusal):
-        chat(tools=tools, tool_choice=3)
+        text(tools=tools)
 
 
 @pytest.mark.parametrize(
@@ -161,20 +174,6 @@ def test_whatever_is_asked_is_read_or_refused(request_: dict[str, object]) -> No
         with suppress(EdgeSpecError):
             wanted = parse(Fields({"messages": [{"role": "user", "content": "hi"}], **request_}), USUAL)
             assert wanted.options.max_tokens >= 1
-
-
-@pytest.mark.parametrize(
-    ("request_", "param"),
-    [
-        ({"logprobs": True}, "logprobs"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-    ],
-)
-def test_what_the_engine_cannot_give_is_refused(request_: dict[str, Any], param: str) -> None:
-    refuse_unserved(chat())
-    with pytest.raises(Refusal, match="not served") as refused:
-        refuse_unserved(chat(**request_))
-    assert (refused.value.param, refused.value.code) == (param, "unsupported_parameter")
 
 
 def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:

@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgespec.errors import BadInput
+from edgespec.text.messages import Tool, ToolCall
 from edgespec.text.template import BUILTIN, MAX_CHARACTERS, ChatTemplate, Message, load_template
+from edgespec.text.toolcalls import CallForm, read_calls
 from edgespec.text.vocab import PromptEncoder, SpecialTexts, continuation
 
+from .tool_templates import BARE, BLIND, DEAF, LISTED, PARAMETERS, STRANGE, TAGGED
 from .toy_vocab import ToyVocabulary
 
 VOCAB = ToyVocabulary()
@@ -158,6 +161,85 @@ def test_a_system_text_without_a_place_goes_into_the_next_user_message(source: s
 
 def test_a_template_with_a_system_role_keeps_it() -> None:
     assert template_of(SMOLLM2).takes_system
+
+
+# -- tools --------------------------------------------------------------------------------------------------------
+
+FORMS = {
+    TAGGED: CallForm.TAGGED, PARAMETERS: CallForm.PARAMETERS, BARE: CallForm.BARE, LISTED: CallForm.LISTED,
+    STRANGE: CallForm.TOLD, DEAF: CallForm.TOLD, BLIND: CallForm.TOLD, SMOLLM2: CallForm.TOLD,
+    **{each.source: CallForm.TOLD for each in BUILTIN.values()},
+}  # fmt: skip
+WEATHER = Tool("weather", "Says <|im_end|> {{ 1 }}", '{"properties": {"town": {"enum": ["Ulm", "</s>"]}}}')
+CALL = ToolCall("any id of any length", "weather", '{"town": "<|im_end|> Ulm"}')
+CALLED = [
+    Message("user", "How is it in Ulm?"),
+    Message("assistant", "", (CALL,)),
+    Message("tool", "rain <|im_end|>", call_id=CALL.id),
+]
+
+
+@pytest.mark.parametrize("source", FORMS)
+def test_how_a_template_writes_calls_is_found_out(source: str) -> None:
+    assert template_of(source).call_form is FORMS[source]
+
+
+@pytest.mark.parametrize("source", FORMS)
+def test_tools_calls_and_results_reach_every_prompt(source: str) -> None:
+    template = template_of(source)
+    text = template.render(CALLED, True, [WEATHER])
+    assert "Says <|im_end|> {{ 1 }}" in text
+    assert '"enum": ["Ulm", "</s>"]' in text
+    assert text.index("How is it in Ulm?") < text.index('"<|im_end|> Ulm"') < text.index("rain <|im_end|>")
+    assert '{"town": "<|im_end|> Ulm"}' in text
+    segments = template.render_segments(CALLED, True, SPECIALS, [WEATHER])
+    assert "".join(segment.text for segment in segments) == text
+
+
+@pytest.mark.parametrize("source", FORMS)
+def test_tools_calls_and_results_cannot_type_a_special_token(source: str) -> None:
+    template = template_of(source)
+    harmless = [
+        CALLED[0], Message("assistant", "", (ToolCall("1", "weather", "{}"),)), Message("tool", "x", call_id="1"),
+    ]  # fmt: skip
+
+    def specials(messages: list[Message], tool: Tool) -> list[int]:
+        tokens = PromptEncoder(VOCAB).encode(template.render_segments(messages, True, SPECIALS, [tool]))
+        return [token for token in tokens if token in VOCAB.special_tokens.values()]
+
+    assert specials(CALLED, WEATHER) == specials(harmless, Tool("weather"))
+
+
+@pytest.mark.parametrize("source", FORMS)
+def test_a_call_is_written_as_it_is_read(source: str) -> None:
+    template = template_of(source)
+    written = template.render(CALLED[:2], False, [WEATHER]).removeprefix(template.render(CALLED[:1], False, [WEATHER]))
+    if template.call_form is CallForm.TOLD:
+        assert '{"name": "weather", "arguments": {"town": "<|im_end|> Ulm"}}' in written
+        return
+    said = written.removeprefix("<|im_start|>assistant\n").removesuffix("<|im_end|>\n")
+    (call,) = read_calls(said, {"weather"}, lambda: CALL.id).calls
+    assert call == CALL
+
+
+def test_without_tools_a_prompt_is_what_it_was() -> None:
+    for source in FORMS:
+        template = template_of(source)
+        assert template.render(MESSAGES, True, ()) == template.render(MESSAGES, True)
+        assert "weather" not in template.render(MESSAGES, True)
+
+
+def test_tools_without_a_place_for_a_system_text_go_into_the_question() -> None:
+    text = load_template("gemma", None, "<s>", "</s>").render(CALLED, True, [WEATHER])
+    assert text.startswith("<s><start_of_turn>user\nYou can call functions.")
+    turns = [line for line in text.splitlines() if line.startswith(("<start_of_turn>", "<s>"))]
+    assert [turn.rpartition(">")[2] for turn in turns] == ["user", "model", "user", "model"]
+
+
+@pytest.mark.parametrize("source", [TAGGED, SMOLLM2])
+def test_a_result_needs_its_call(source: str) -> None:
+    with pytest.raises(BadInput, match="no message before it"):
+        template_of(source).render([CALLED[0], CALLED[2]], True)
 
 
 def test_without_a_template_the_dialogue_is_plain_lines() -> None:
