@@ -1,32 +1,33 @@
 """A step model that lives in a process of its own, for drafts whose native code may hang or crash.
 
-Contract: `RemoteStep` is a StepModel. A call that takes too long kills the child; that, a dead child and nonsense in
-the pipe raise StepLost: every cell is gone, and the next call that starts at cell 0 starts a new child, not before a
-pause that doubles with each loss in a row. Numbers pass through as they are, NaN included. Knows nothing of drafting.
+Contract: `RemoteStep` is a StepModel. Its process loads the model by itself: the first use waits for that, and whoever
+does not want to wait asks `is_there`. A call that takes too long kills the process; that, a dead process and nonsense
+in the pipe raise StepLost: every cell is gone. A new process is started by a later call, not before a pause that
+doubles with each loss in a row; until it has loaded, calls raise StepLost at once, and the first one must start at cell
+0. Numbers pass through as they are, NaN included. Knows nothing of drafting.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from dataclasses import dataclass
 from math import inf
 
-from edgespec.backend.frames import BadFrame, Frame, Kind, read, write
-from edgespec.backend.probe import HOME
+from edgespec.backend.child import Child, Gone
+from edgespec.backend.frames import Frame, Kind
 from edgespec.errors import EngineFailure
 from edgespec.spec.ports import IntArray
 from edgespec.spec.step import Ranked, StepLimits
 
-# A draft step takes milliseconds; a first one may compile. Beyond this the child is stuck.
+# For drafts of which nothing was measured: a step takes milliseconds, but a first one may compile.
 CALL_SECONDS = 10.0
 # Loading and compiling a draft from a slow disk.
 OPEN_SECONDS = 120.0
+# What a call still gets once nobody waits for its answer any more: a healthy one ends by itself, and costs no process;
+# a user who has stopped an answer takes this for at once.
+GRACE_SECONDS = 0.2
 # Pauses before a new child: one hiccup is soon forgotten, a draft that always dies costs little.
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 120.0
 # Calls that went well before the pauses start over.
@@ -41,156 +42,73 @@ class StepLost(EngineFailure):
     """The step model lost its cells: read again from cell 0."""
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """When a call counts as hung: beyond call_seconds, and token_seconds more for each token that is only read."""
+
+    call_seconds: float = CALL_SECONDS
+    token_seconds: float = 0.0
+
+    def of(self, call: Frame) -> float:
+        n_tokens = len(call.arrays[0]) if call.kind is Kind.READ else 0
+        return self.call_seconds + n_tokens * self.token_seconds
+
+
 def child_command(spec: str) -> Sequence[str]:
     return [sys.executable, "-m", "edgespec.backend.remote_child", spec]
 
 
-class _Watchdog:
-    """Calls `bite` when an armed deadline passes. Arming is a comparison while an earlier wake-up is due anyway."""
-
-    def __init__(self, bite: Callable[[], None]) -> None:
-        self._bite = bite
-        self._changed = threading.Condition()
-        self._deadline = inf
-        self._sleeps_until = inf
-        self._is_over = False
-        threading.Thread(target=self._watch, daemon=True, name="edgespec-watchdog").start()
-
-    def arm(self, seconds: float) -> None:
-        self._deadline = time.monotonic() + seconds
-        if self._deadline < self._sleeps_until:
-            self._wake()
-
-    def disarm(self) -> None:
-        self._deadline = inf
-
-    def end(self) -> None:
-        self._is_over = True
-        self._wake()
-
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify()
-
-    def _watch(self) -> None:
-        with self._changed:
-            while not self._is_over:
-                # In this order: whoever arms in between either is seen here or finds that it has to wake the wait.
-                self._sleeps_until = inf
-                self._sleeps_until = self._deadline
-                left = self._sleeps_until - time.monotonic()
-                if left <= 0.0:
-                    self._bite()
-                    return
-                self._changed.wait(None if left == inf else left)
-
-
-class _Gone(Exception):
-    """A child died, hung or spoke nonsense; the text says which, in a few words."""
-
-
-class _Child:
-    """One process. After _Gone it is of no use: end it. Raises OSError where the system starts none."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._hung_after = 0.0
-        self._limit = 0.0
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the child, closed with it
-        try:
-            self._process = subprocess.Popen(
-                command,
-                env={**os.environ, "GGML_NO_BACKTRACE": "1"},  # else an abort starts a debugger
-                cwd=HOME,  # "-m" looks there first: a user's folder may hold a numpy.py
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._words,
-            )
-        except OSError:
-            self._words.close()
-            raise
-        self._watchdog = _Watchdog(self._bite)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def ask(self, call: Frame | None, limit_seconds: float) -> Frame:
-        """The answer to a call, or to None the child's first frame."""
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._limit = limit_seconds
-        self._watchdog.arm(limit_seconds)
-        try:
-            if call is not None:
-                write(process.stdin, call)
-            frame = read(process.stdout)
-        except BadFrame as error:
-            raise _Gone(str(error)) from error
-        except (OSError, EOFError, ValueError) as error:  # ValueError: another thread has ended it
-            raise _Gone(self._last_words()) from error
-        self._watchdog.disarm()
-        return frame
-
-    def end(self) -> None:
-        """At once; it holds nothing that has to be saved."""
-        self._watchdog.end()
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._words):
-            assert stream is not None
-            with suppress(OSError):  # what was still to be written goes nowhere
-                stream.close()
-
-    def _bite(self) -> None:
-        self._hung_after = self._limit
-        self._process.kill()
-
-    def _last_words(self) -> str:
-        """The watchdog still sees to it that a child which has only closed its output ends."""
-        code = self._process.wait()
-        if self._hung_after:
-            return f"its process gave no answer within {self._hung_after:g} s"
-        lines: list[str] = []
-        with suppress(ValueError):  # closed meanwhile by another thread
-            self._words.seek(0)
-            lines = self._words.read().decode("utf-8", "replace").splitlines()
-        said = next((line.strip() for line in reversed(lines) if line.strip()), f"it left with code {code}")
-        return f"its process died ({said})"
-
-
 class RemoteStep:
-    """A StepModel in a child. `spec` names it, as in `remote_child.build`; `clock` gives seconds.
+    """A StepModel in a child. `spec` names it, as in `remote_spec`; `clock` gives seconds. patience may be changed.
 
-    Raises EngineFailure when no child starts or its model does not load. n_starts: children so far.
+    Raises EngineFailure where no process starts; all other trouble is raised by `limits`, `is_there` and the calls.
+    n_starts: children so far. One thread uses it; `hurry` and `close` may be called from any.
     """
 
     def __init__(
         self,
         spec: str,
-        call_seconds: float = CALL_SECONDS,
+        name: str = "",
+        patience: Patience | None = None,
         open_seconds: float = OPEN_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         command: Command = child_command,
     ) -> None:
+        self.name = name or spec
+        self.patience = patience or Patience()
+        self.n_starts = 0
         self._spec = spec
-        self._call_seconds = call_seconds
         self._open_seconds = open_seconds
         self._clock = clock
         self._command = command
-        self._child: _Child | None = None
-        self._is_closed = False
-        self._again_at = 0.0
+        self._limits: StepLimits | None = None
+        self._child: Child | None = None
+        self._ready: Child | None = None  # the child, once its model is known to be the right one
+        self._is_empty = True  # whether it has read nothing
+        self._is_closed = self._is_hurried = False
+        self._again_at = -inf
         self._pause = FIRST_PAUSE_SECONDS
         self._n_good = 0
-        self.n_starts = 0
-        self.name = spec
-        _, self.name, self.limits = self._start()
+        self._start()
 
     @property
     def pid(self) -> int:
         """Of the living child, 0 without one."""
         return self._child.pid if self._child is not None else 0
+
+    @property
+    def limits(self) -> StepLimits:
+        """Waits for the first child. Raises EngineFailure where its model does not load."""
+        if self._limits is None:
+            self._loaded(may_wait=True)
+        assert self._limits is not None
+        return self._limits
+
+    def is_there(self) -> bool:
+        """Whether the model is loaded. Starts a process where there is none. Raises StepLost where that has to wait, or
+        did not go well.
+        """
+        return self._loaded(may_wait=False) is not None
 
     def run(self, tokens: IntArray, start: int, parents: IntArray | None = None) -> Ranked:
         arrays = (tokens,) if parents is None else (tokens, parents)
@@ -204,66 +122,102 @@ class RemoteStep:
     def keep(self, cells: IntArray, start: int) -> None:
         self._call(Frame(Kind.KEEP, (start,), (cells,)), Kind.DONE)
 
+    def hurry(self, is_urgent: bool) -> None:
+        """Whether calls, also the one under way, get GRACE_SECONDS and no more. From any thread."""
+        if not (is_urgent or self._is_hurried):
+            return  # asked before every round
+        self._is_hurried = is_urgent
+        child = self._child
+        if child is not None:
+            child.limit(GRACE_SECONDS if is_urgent else inf)
+
     def close(self) -> None:
+        """From any thread; a call under way raises StepLost."""
         self._is_closed = True
         self._end_child()
 
     def _call(self, call: Frame, expected: Kind) -> Frame:
-        answer = self._asked(self._child or self._restarted(call), call, self._call_seconds)
+        child = self._loaded(may_wait=self._limits is None)
+        if child is None:
+            raise self._absent("its new process is loading")
+        if self._is_empty and (call.numbers[0] > 0 or call.kind is Kind.KEEP):
+            raise self._absent("its process is new and has read nothing")
+        answer = self._asked(child, call)
         if answer.kind is Kind.REFUSED:
             raise ValueError(answer.texts[0])
         if answer.kind is Kind.FAILED:
             raise EngineFailure(f"the draft {self.name}", answer.texts[0], _REMEDY)
         if answer.kind is not expected:
             raise self._lost(f"its process answered {answer.kind.name}")
+        self._is_empty = False
         self._praise()
         return answer
 
-    def _asked(self, child: _Child, call: Frame | None, limit_seconds: float) -> Frame:
+    def _asked(self, child: Child, call: Frame) -> Frame:
+        limit = self.patience.of(call)
         try:
-            return child.ask(call, limit_seconds)
-        except _Gone as error:
+            return child.ask(call, min(limit, GRACE_SECONDS) if self._is_hurried else limit)
+        except Gone as error:
             raise self._lost(str(error)) from error
         except BaseException:  # also Ctrl-C: its answer would be taken for the next one's; raised again
             self._end_child()
             raise
 
-    def _restarted(self, call: Frame) -> _Child:
-        reason = ""
-        if self._is_closed:
-            reason = "it was closed"
-        elif call.numbers[0] > 0 or call.kind is Kind.KEEP:
-            reason = "its process is new and has read nothing"
-        elif self._clock() < self._again_at:
-            reason = "its process was lost and pauses"
-        if reason:
-            raise StepLost(f"the draft {self.name}", reason, _REMEDY)
-        child, _, limits = self._start()
-        if limits != self.limits:
-            raise self._lost(f"its new process says {limits}, not {self.limits}")
+    def _loaded(self, may_wait: bool) -> Child | None:
+        """The child with its model loaded, None while that takes its time."""
+        child = self._child or self._start()
+        if child is self._ready or (child.is_loading and not may_wait):
+            return self._ready
+        try:
+            frame = child.first()
+        except Gone as error:
+            raise self._lost(str(error)) from error
+        except BaseException:  # as in _asked
+            self._end_child()
+            raise
+        self._learn(frame)
+        self._ready, self._is_empty = child, True
         return child
 
-    def _start(self) -> tuple[_Child, str, StepLimits]:
-        """Raises EngineFailure, leaving no child."""
+    def _start(self) -> Child:
+        if self._is_closed:
+            raise self._absent("it was closed")
+        if self._clock() < self._again_at:
+            raise self._absent("its process was lost and pauses")
         self.n_starts += 1
         try:
-            child = self._child = _Child(self._command(self._spec))
+            child = self._child = Child(self._command(self._spec), self._open_seconds)
         except OSError as error:
             raise EngineFailure(f"cannot start a process for the draft {self.name}", str(error), _REMEDY) from error
-        frame = self._asked(child, None, self._open_seconds)
-        if frame.kind is Kind.FAILED:
-            raise self._lost(frame.texts[0])
+        if self._is_closed:  # meanwhile, by another thread
+            self._end_child()
+            raise self._absent("it was closed")
+        return child
+
+    def _learn(self, frame: Frame) -> None:
+        if frame.kind is Kind.FAILED and len(frame.texts) == 3:
+            self._give_up()
+            raise StepLost(*frame.texts)
         if frame.kind is not Kind.READY or len(frame.numbers) != 6:
             raise self._lost(f"its process began with {frame.kind.name}")
         n_ctx, n_vocab, n_ranked, max_rows, max_chunk, branches = frame.numbers
-        return child, frame.texts[0], StepLimits(n_ctx, n_vocab, n_ranked, max_rows, max_chunk, bool(branches))
+        limits = StepLimits(n_ctx, n_vocab, n_ranked, max_rows, max_chunk, bool(branches))
+        if self._limits not in (None, limits):
+            raise self._lost(f"its new process says {limits}, not {self._limits}")
+        self.name, self._limits = frame.texts[0], limits
+
+    def _absent(self, why: str) -> StepLost:
+        return StepLost(f"the draft {self.name}", why, _REMEDY)
 
     def _lost(self, why: str) -> StepLost:
+        self._give_up()
+        return self._absent(why)
+
+    def _give_up(self) -> None:
         self._end_child()
         self._n_good = 0
         self._again_at = self._clock() + self._pause
         self._pause = min(2.0 * self._pause, LONGEST_PAUSE_SECONDS)
-        return StepLost(f"the draft {self.name}", why, _REMEDY)
 
     def _praise(self) -> None:
         self._n_good += 1
@@ -271,6 +225,6 @@ class RemoteStep:
             self._pause = FIRST_PAUSE_SECONDS
 
     def _end_child(self) -> None:
-        child, self._child = self._child, None
+        child, self._child, self._ready = self._child, None, None
         if child is not None:
             child.end()

@@ -6,40 +6,21 @@ the frames. It ends when stdin does, also in the midst of a step, so it never ou
 
 from __future__ import annotations
 
-import importlib
 import os
 import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from pathlib import Path
 from typing import IO, cast
 
 import numpy as np
 
 from edgespec.backend.frames import BadFrame, Frame, Kind, read, write
+from edgespec.backend.remote_spec import build
 from edgespec.backend.trial import die_quietly
 from edgespec.errors import EdgeSpecError
 from edgespec.spec.ports import FloatArray, IntArray
 from edgespec.spec.step import Ranked, StepModel
-
-
-def build(spec: str) -> StepModel:
-    """`onnx:FOLDER`, an absolute path, or `python:MODULE:FUNCTION:ARGUMENT` for what FUNCTION(ARGUMENT) returns.
-
-    Raises what building raises, ValueError for another spec.
-    """
-    kind, _, rest = spec.partition(":")
-    if kind == "onnx":
-        from edgespec.backend.onnx import OnnxStep
-
-        return OnnxStep.open(Path(rest))
-    if kind == "python" and rest.count(":") >= 2:
-        module, function, argument = rest.split(":", 2)
-        make = cast(Callable[[str], StepModel], getattr(importlib.import_module(module), function))
-        return make(argument)
-    raise ValueError(f"no step model is called {spec!r}")
 
 
 def ready(step: StepModel) -> Frame:
@@ -64,7 +45,7 @@ def answer(step: StepModel, call: Frame) -> Frame:
     except EdgeSpecError as error:
         return Frame(Kind.FAILED, texts=(error.why,))
     except Exception as error:  # whatever a step raises is the parent's news; the process lives on
-        return Frame(Kind.FAILED, texts=(f"{type(error).__name__}: {error}",))
+        return Frame(Kind.FAILED, texts=(_named(error),))
 
 
 def _carried_out(step: StepModel, call: Frame) -> Frame:
@@ -122,10 +103,17 @@ def main() -> None:
     threading.Thread(target=listen, args=(sys.stdin.buffer, calls), daemon=True).start()
     try:
         serve(build(sys.argv[1]), calls, out)
-    except OSError:
+    except BrokenPipeError:
         os._exit(0)  # nobody reads any more
     except EdgeSpecError as error:
-        write(out, Frame(Kind.FAILED, texts=(str(error),)))
+        write(out, Frame(Kind.FAILED, texts=(error.what, error.why, error.remedy)))
+    except Exception as error:  # whatever a library raises while it loads is the parent's news
+        write(out, Frame(Kind.FAILED, texts=("the draft cannot be opened", _named(error), "choose another draft")))
+    os._exit(1)  # at once: the interpreter's own end would wait for the thread that listens
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

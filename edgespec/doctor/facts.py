@@ -221,7 +221,8 @@ class ClassFacts:
 @dataclass(frozen=True, slots=True)
 class SecondFacts:
     """The second model. placement: where it drafts ("plain": nowhere), "" while it was not measured here. speedup: what
-    that is expected to give over plain decoding, at `acceptance`. reasons: why each other way was not taken.
+    that is expected to give over plain decoding, at `acceptance`. reasons: why each other way was not taken. home: in
+    which process it runs, in words.
     """
 
     name: str
@@ -229,6 +230,7 @@ class SecondFacts:
     speedup: float = 1.0
     acceptance: float = 0.0
     reasons: tuple[str, ...] = ()
+    home: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,9 +254,9 @@ def _choice(facts: Facts, found: Seq[Finding]) -> str:
 
 def _second(second: SecondFacts) -> str:
     if not second.placement:
-        return f"{second.name}: not measured beside this model yet"
+        return f"{second.name}: not measured beside this model yet; it runs {second.home}"
     given = f"{second.speedup:.2f}x plain decoding expected at {second.acceptance:.0%} acceptance"
-    return f"{second.name}: {second.placement}, {given}"
+    return f"{second.name}: {second.placement}, {second.home}; {given}"
 
 
 def _prospect(one: DrafterFacts, curve: Curve | None) -> str:

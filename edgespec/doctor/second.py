@@ -23,7 +23,7 @@ def second_facts(
     times = stored_pair(target.path, second.fingerprint, library, n_threads, pair_records())
     choice = weighed_by(times, tuned) if times else None
     if choice is None:
-        return SecondFacts(second.name)
+        return SecondFacts(second.name, home=second.home.value)
     plain = next(one for one in (choice.best, *(loser.estimate for loser in choice.losers)) if _is_plain(one.placement))
     return SecondFacts(
         second.name,
@@ -31,6 +31,7 @@ def second_facts(
         choice.best.tokens_per_second / plain.tokens_per_second,
         PRIOR_ACCEPTANCE,
         tuple(loser.reason for loser in choice.losers),
+        second.home.value,
     )
 
 

@@ -1,7 +1,8 @@
 """The second model, which drafts: found, checked against the target, fitted into memory, and opened on demand.
 
-Two kinds: a GGUF, on llama.cpp with a small context of its own, and a step model's folder, on ONNX Runtime. Loads
-neither before a network is asked for.
+Two kinds: a GGUF, on llama.cpp with a small context of its own, and a step model's folder, on ONNX Runtime. What runs
+in native code that the target does not use anyway has a process of its own. Loads neither before a network is asked
+for.
 """
 
 from __future__ import annotations
@@ -9,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
 
 from edgespec.backend import machine
 from edgespec.backend.probe import model_fingerprint, proven_settings
+from edgespec.backend.remote import Patience, RemoteStep
+from edgespec.backend.remote_spec import llama_spec, onnx_spec
+from edgespec.backend.settings import LlamaSettings
 from edgespec.config import cache_dir
-from edgespec.errors import NotEnoughMemory, UnsupportedModel
+from edgespec.errors import MissingExtra, NotEnoughMemory, UnsupportedModel
 from edgespec.events import Notice
-from edgespec.library.drafts import DraftNeed, gguf_draft, plan_together, step_draft
+from edgespec.library.drafts import DraftNeed, gguf_draft, in_child, plan_together, step_draft
 from edgespec.library.header import GgufHeader, read_header
 from edgespec.library.memory import CacheShape
 from edgespec.library.pair import Pairing, pair, pair_step
@@ -24,11 +29,16 @@ from edgespec.library.vocabulary import read_vocabulary
 from edgespec.records import Records
 from edgespec.spec.step import StepModel
 from edgespec.stepfile import FACTS, SUFFIX, folder_bytes, read_step
+from edgespec.tune.pair import StepTimes
 
 Notify = Callable[[Notice], None]
 
 # Rows of one run: a chain's tokens that were accepted meanwhile go along with its next one.
 _MAX_ROWS = 16
+# A call that takes so many times what was measured is stuck: other programs on the same cores make steps ten times as
+# long, and late texts some times. No less than the seconds, since a machine that swaps or wakes up is as slow as that.
+_STUCK = 20.0
+_LEAST_SECONDS = 2.0
 
 
 class SecondKind(str, Enum):
@@ -36,10 +46,17 @@ class SecondKind(str, Enum):
     STEP = "step model"
 
 
+class Home(str, Enum):
+    """Where a network's native code runs."""
+
+    HERE = "in this process"
+    CHILD = "in a process of its own"
+
+
 @dataclass(frozen=True, slots=True)
 class Second:
     """A draft that fits. fingerprint: tells drafts apart in records. n_ctx: cells of its cache. make: opens a network
-    of it on so many threads, in the thread that will use it; raises EdgeSpecErrors.
+    of it on so many threads, in the thread that will use it; raises EdgeSpecErrors. home: where that runs.
     """
 
     name: str
@@ -48,6 +65,20 @@ class Second:
     fingerprint: str
     n_ctx: int
     make: Callable[[int], StepModel]
+    home: Home
+
+
+def gguf_home(settings: LlamaSettings) -> Home:
+    """On the CPU a GGUF runs in the target's own library, where a hang would not spare the target either; and two teams
+    of its threads, in two processes, take the cores from each other. A GPU's driver is another matter.
+    """
+    return Home.CHILD if settings.n_gpu_layers else Home.HERE
+
+
+def patience(times: StepTimes) -> Patience:
+    """When a call of a draft that was measured so counts as stuck."""
+    slowest = max(seconds for _, seconds in (*times.step_seconds, *times.row_seconds))
+    return Patience(max(_LEAST_SECONDS, _STUCK * slowest), _STUCK * times.read_seconds)
 
 
 def is_step_folder(reference: str) -> bool:
@@ -61,16 +92,19 @@ def fitting_step(path: Path, target: GgufHeader, n_ctx: int, notify: Notify) -> 
     folder = read_step(path)
     file = folder.file
     _tell(pair_step(read_vocabulary(target.path), folder.name, file.n_vocab, file.token_hash), notify)
-    cells = fitted(step_draft(folder.name, file, folder_bytes(path), n_ctx), notify).n_ctx
+    cells = fitted(in_child(step_draft(folder.name, file, folder_bytes(path), n_ctx)), notify).n_ctx
     layers = ",".join(map(str, file.layers))
     fingerprint = f"{file.source_fingerprint}|{layers}|{folder.graph.stat().st_size}"
 
     def make(n_threads: int) -> StepModel:
-        from edgespec.backend.onnx import OnnxSettings, OnnxStep
+        from edgespec.backend.onnx import OnnxSettings
+        from edgespec.backend.onnx.session import EXTRA
 
-        return OnnxStep(folder, OnnxSettings(n_threads, n_ctx=cells))
+        if find_spec("onnxruntime") is None:  # said here, it is an error that every command knows
+            raise MissingExtra("cannot run a step model", "ONNX Runtime is not installed", EXTRA)
+        return RemoteStep(onnx_spec(path, OnnxSettings(n_threads, n_ctx=cells)), folder.name)
 
-    return Second(folder.name, path, SecondKind.STEP, fingerprint, cells, make)
+    return Second(folder.name, path, SecondKind.STEP, fingerprint, cells, make, Home.CHILD)
 
 
 def fitting_gguf(path: Path, name: str, target: GgufHeader, n_ctx: int, library: str, notify: Notify) -> Second:
@@ -85,14 +119,20 @@ def fitting_gguf(path: Path, name: str, target: GgufHeader, n_ctx: int, library:
     from edgespec.backend.llama.step import draft_settings, open_step
 
     wished = min(n_ctx, header.context_length or n_ctx)
-    cells = fitted(gguf_draft(header, CacheShape(_MAX_ROWS), wished, name), notify).n_ctx
-    usual = draft_settings(cells, 1, max_rows=_MAX_ROWS)
-    proven = proven_settings(path, usual, library, Records(cache_dir() / "trials.json"), notify)
+    usual = draft_settings(wished, 1, max_rows=_MAX_ROWS)
+    home = gguf_home(usual)
+    need = gguf_draft(header, CacheShape(_MAX_ROWS), wished, name)
+    cells = fitted(in_child(need) if home is Home.CHILD else need, notify).n_ctx
+    trials = Records(cache_dir() / "trials.json")
+    proven = proven_settings(path, replace(usual, n_ctx=cells), library, trials, notify)
 
     def make(n_threads: int) -> StepModel:
-        return open_step(path, replace(proven, n_threads=n_threads), n_vocab=target.n_vocab, name=name)
+        settings = replace(proven, n_threads=n_threads)
+        if home is Home.CHILD:
+            return RemoteStep(llama_spec(path, settings, target.n_vocab, name), name)
+        return open_step(path, settings, n_vocab=target.n_vocab, name=name)
 
-    return Second(name, path, SecondKind.GGUF, model_fingerprint(path), cells, make)
+    return Second(name, path, SecondKind.GGUF, model_fingerprint(path), cells, make, home)
 
 
 def fitted(need: DraftNeed, notify: Notify) -> DraftNeed:

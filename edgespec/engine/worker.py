@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,15 +20,13 @@ from edgespec.engine.job import Clocked, Job, Request
 from edgespec.engine.paced import PacedTarget
 from edgespec.engine.placing import Placer
 from edgespec.engine.policies import Policies
+from edgespec.engine.rounds import Rounds
 from edgespec.engine.sockets import AgreeingThreads, Interruptible, MakeDrafters, Suit, WidthClass
 from edgespec.engine.stepping import Stepping
 from edgespec.errors import EdgeSpecError, EngineFailure
-from edgespec.events import Finish, RoundReport
+from edgespec.events import Finish
 from edgespec.spec.law import Law
-from edgespec.spec.policy import Policy
-from edgespec.spec.ports import SequenceId, Verifier
-from edgespec.spec.ratio import PATH, verifier_of
-from edgespec.spec.round import Drafting, Loop
+from edgespec.spec.ports import SequenceId
 from edgespec.text.stream import TextStream
 from edgespec.text.vocab import Vocabulary
 
@@ -52,25 +49,26 @@ class Worker:
         placer: Placer | None = None,
         second: str = "",
         closing: Callable[[], None] = lambda: None,
+        hurry: Callable[[bool], None] = lambda _is_urgent: None,
     ) -> None:
         """pacing: `target` with threads that follow the machine's load, for all passes of answers; None leaves them
         alone. agreeing_threads: what exact answers may step among; None freezes their threads. suit: called before a
         request that will run alone, with the tokens cached; True says that the target's cache is empty now. second: the
-        name of the drafter that `placer` places. closing: frees what else belongs to this thread.
+        name of the drafter that `placer` places. closing: frees what else belongs to this thread. hurry: whether an
+        answer that is being made may be wanted no more, so that no drafter may keep this thread; from any thread.
         """
         self._target: Interruptible = pacing or target
         self._placer = placer or Placer()
         self._stepping = Stepping(pacing, agreeing_threads, self._placer)
         self._second = second
         self._closing = closing
+        self._hurry = hurry
         self._vocab = vocab
         self._make_drafters = make_drafters
         self._width_class = width_class
         self._end_tokens = end_tokens
         self._clock = clock
-        self._policies = policies
-        self._verifiers: dict[str, Verifier] = {}
-        self._loop = Loop(self._target, policies.of(()), self._verifier(PATH), clock)
+        self._rounds = Rounds(self._target, policies, self._stepping, self._placer, clock)
         self._cache = CacheBook(self._target)
         self._suit = suit
         self._inbox = Inbox()
@@ -85,11 +83,11 @@ class Worker:
 
     def submit(self, request: Request) -> None:
         """Raises EngineFailure when the worker has been closed."""
-        request.answer.cancel_token.on_cancel(self._interrupt)
+        request.answer.cancel_token.on_cancel(self._break_off)
         try:
             self._inbox.submit(request)
         except EngineFailure:
-            request.answer.cancel_token.forget(self._interrupt)
+            request.answer.cancel_token.forget(self._break_off)
             raise
 
     @property
@@ -108,9 +106,15 @@ class Worker:
     def close(self) -> None:
         """End every answer with an error, free the target, end the thread."""
         self._inbox.close()
+        self._hurry(True)
         self._target.interrupt()
         if threading.current_thread() is not self._thread:  # a callback may close the engine
             self._thread.join()
+
+    def _break_off(self) -> None:
+        """What keeps the thread from a cancelled answer's end."""
+        self._hurry(True)
+        self._interrupt()
 
     def _interrupt(self) -> None:
         """A pass that reads a cancelled prompt ends at once; a round that is cut short for it is simply run again."""
@@ -252,65 +256,36 @@ class Worker:
         constraint = job.request.constraint
         mask = None if constraint is None else constraint.mask(len(job.request.prompt))
         job.begin_decoding(Law(options.sampling, mask), limit, self._end_tokens)
-        self._policy([job]).charge(self._clock() - job.times.prefilled)
+        self._rounds.policy([job]).charge(self._clock() - job.times.prefilled)
 
     # -- decoding -----------------------------------------------------------------------------------------------
 
     def _round(self) -> None:
-        """One round for every request. Those with the same verifier share passes; an exact one is alone here (see
-        CacheBook.reserve).
-        """
-        ready = [job for job in self._jobs if not job.prefilling]
-        n_rows = self._target.capabilities.max_rows
-        for verify in dict.fromkeys(job.request.options.verify for job in ready):
-            alike = [job for job in ready if job.request.options.verify == verify]
-            for start in range(0, len(alike), n_rows):
-                self._run_batch(alike[start : start + n_rows])
-
-    def _policy(self, batch: list[Job]) -> Policy:
-        return self._policies.of({job.request.options.draft for job in batch if job.drafters})
-
-    def _run_batch(self, batch: list[Job]) -> None:
-        self._stepping.settle(batch)
-        policy = self._policy(batch)
-        try:
-            verifier = self._verifier(batch[0].request.options.verify)
-            if self._loop.policy is not policy or self._loop.verifier is not verifier:
-                self._loop = replace(self._loop, policy=policy, verifier=verifier)
-            reports = self._loop.run([Drafting(job.decoding, job.drafters) for job in batch])
-        except EdgeSpecError as error:
-            for job in batch:
-                self._fail(job, error)
-            return
-        self._stepping.tell(batch)
-        now = self._clock()
-        for job, report in zip(batch, reports, strict=True):
-            job.times.first_token = job.times.first_token or now
-            self._compare(job, report, policy.t1_seconds, len(batch))
-            self._guarded(job, partial(Job.absorb, report=report))
-
-    def _verifier(self, name: str) -> Verifier:
-        if name not in self._verifiers:
-            self._verifiers[name] = verifier_of(name)
-        return self._verifiers[name]
-
-    def _compare(self, job: Job, report: RoundReport, t1_seconds: float, n_sequences: int) -> None:
-        """Against plain decoding; beside a draft that means on all cores."""
-        if job.course is not None and job.course.beside:
-            t1_seconds = self._placer.plain_seconds(len(job.decoding.tokens)) or t1_seconds
-        if job.course is not None and t1_seconds > 0.0:
-            job.course.settle(report.seconds / n_sequences, len(report.tokens), t1_seconds)
-        job.compare(report, t1_seconds * n_sequences)
+        """One round for every request."""
+        for batch in self._rounds.batches([job for job in self._jobs if not job.prefilling]):
+            try:
+                reports = self._rounds.run(batch)
+            except EdgeSpecError as error:
+                for job in batch:
+                    self._fail(job, error)
+                continue
+            for job, report in zip(batch, reports, strict=True):
+                self._guarded(job, partial(Job.absorb, report=report))
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
     def _end_jobs(self) -> None:
         """Finish the answers that are complete or cancelled, also those that had not begun."""
+        self._hurry(self._inbox.closed)  # first of all: one that is cancelled from here on is still hurried for
+        if self._waiting:
+            self._end_waiting()
+        for job in [job for job in self._jobs if job.finish is not None]:
+            self._guarded(job, self._finish)
+
+    def _end_waiting(self) -> None:
         cancelled = [request for request in self._waiting if request.answer.cancel_token.cancelled]
         self._jobs += [Job(request, TextStream(self._vocab), Clocked(self._clock())) for request in cancelled]
         self._waiting = [request for request in self._waiting if request not in cancelled]
-        for job in [job for job in self._jobs if job.finish is not None]:
-            self._guarded(job, self._finish)
 
     def _finish(self, job: Job) -> None:
         job.times.ended = self._clock()
@@ -332,7 +307,7 @@ class Worker:
         for job in list(self._jobs):
             self._fail(job, error)
         for request in self._waiting:
-            request.answer.cancel_token.forget(self._interrupt)
+            request.answer.cancel_token.forget(self._break_off)
             request.answer.put(error)
         self._waiting.clear()
 
@@ -341,7 +316,7 @@ class Worker:
             self._jobs.remove(job)
         for drafter in job.drafters:
             drafter.end(job.request.sequence)
-        job.request.answer.cancel_token.forget(self._interrupt)
+        job.request.answer.cancel_token.forget(self._break_off)
         self._stepping.end(job)
         if not job.request.keep:
             self._cache.release(job.request.sequence)

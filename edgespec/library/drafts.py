@@ -21,6 +21,10 @@ from edgespec.stepfile import StepFile
 # llama.cpp 31 MB; ONNX Runtime with its library 66 MB.
 GGUF_FIXED_BYTES = 64 << 20
 STEP_FIXED_BYTES = 128 << 20
+# More where a draft has a process of its own: interpreter and numpy, measured 22 MB that nobody shares, 39 MB in all.
+CHILD_FIXED_BYTES = 48 << 20
+# Rows of one run of a draft: a chain's tokens that were accepted meanwhile go along with its next one.
+DRAFT_ROWS = 16
 # Growing buffers of a step model are copied, so that for a moment there are the old ones and the new.
 STEP_COPIES = 2
 
@@ -99,6 +103,11 @@ def step_draft(name: str, file: StepFile, folder_bytes: int, n_ctx: int) -> Draf
     per_token = STEP_COPIES * 2 * 4 * file.n_blocks * file.n_kv_heads * file.head_dim
     need = MemoryEstimate(folder_bytes, per_token, 0, 0, STEP_FIXED_BYTES)
     return DraftNeed(name, need, min(n_ctx, file.n_ctx))
+
+
+def in_child(draft: DraftNeed) -> DraftNeed:
+    """The same draft in a process of its own."""
+    return replace(draft, need=replace(draft.need, buffers_bytes=draft.need.buffers_bytes + CHILD_FIXED_BYTES))
 
 
 def plan_together(target_bytes: int, drafts: Seq[DraftNeed], available_bytes: int) -> Together:

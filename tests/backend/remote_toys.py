@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
+from pathlib import Path
 
 import numpy as np
 
@@ -68,6 +70,13 @@ class TableStep:
             print("hello")
             os.write(1, b"native hello\n")
             sys.stdout.flush()
+
+
+def gated(argument: str) -> TableStep:
+    """Loads as long as there is no such file."""
+    while not Path(argument).exists():
+        time.sleep(0.005)
+    return TableStep()
 
 
 def table(argument: str) -> TableStep:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -17,8 +18,7 @@ from hypothesis import strategies as st
 
 from edgespec.backend.frames import Frame, Kind, read, write
 from edgespec.backend.probe import HOME
-from edgespec.backend.remote import RemoteStep, StepLost, child_command
-from edgespec.backend.remote_child import build
+from edgespec.backend.remote import Patience, RemoteStep, StepLost, child_command
 from edgespec.errors import EngineFailure
 from edgespec.spec.ports import IntArray
 from edgespec.spec.step import Ranked, StepModel
@@ -27,6 +27,17 @@ from tests.backend.remote_toys import DIES, FAILS, HANGS, IS_NAN, IS_ODD, PRINTS
 Call = tuple[str, list[int], int, list[int] | None]
 FRESH: Call = ("read", [1], 0, None)
 SPEC = "python:tests.backend.remote_toys:table:"
+
+
+# A test that waits longer for another process has failed, however busy the machine is.
+PATIENCE_SECONDS = 60.0
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 class Clock:
@@ -39,7 +50,9 @@ class Clock:
 
 @pytest.fixture(scope="module")
 def step() -> Iterator[RemoteStep]:
-    with closing(RemoteStep(SPEC)) as opened:
+    with closing(RemoteStep(SPEC, "little")) as opened:
+        assert opened.name == "little"  # until it says its own name
+        assert opened.limits == TableStep.limits
         yield opened
 
 
@@ -124,12 +137,13 @@ def test_a_killed_child_is_noticed_and_comes_back_after_a_pause() -> None:
         psutil.Process(step.pid).kill()
         with pytest.raises(StepLost, match="the draft table: its process died"):
             step.run(row(3), 2)
-        with pytest.raises(StepLost, match="its process is new and has read nothing"):
-            step.run(row(3), 2)
         with pytest.raises(StepLost, match="its process was lost and pauses"):
             step.run(row(1), 0)
         assert step.n_starts == 1
         clock.now += 1.0
+        until(step.is_there)
+        with pytest.raises(StepLost, match="its process is new and has read nothing"):
+            step.run(row(3), 2)
         assert same(step.run(row(1), 0), TableStep().run(row(1), 0))
         assert step.n_starts == 2
         psutil.Process(step.pid).kill()
@@ -146,11 +160,12 @@ def test_a_killed_child_is_noticed_and_comes_back_after_a_pause() -> None:
 )
 def test_a_child_that_dies_or_hangs_in_a_step(token: int, said: str) -> None:
     clock = Clock()
-    with closing(RemoteStep(SPEC, call_seconds=0.3, clock=clock)) as step:
+    with closing(RemoteStep(SPEC, patience=Patience(0.3), clock=clock)) as step:
         with pytest.raises(StepLost, match=said):
             step.run(row(token), 0)
         assert step.pid == 0
         clock.now += 60.0
+        until(step.is_there)
         step.read(row(1), 0)
 
 
@@ -168,8 +183,12 @@ def test_a_child_that_never_begins(script: str, said: str) -> None:
     def command(_: str) -> Sequence[str]:
         return [sys.executable, "-c", script]
 
-    with pytest.raises(EngineFailure, match=said):
-        RemoteStep("onnx:x", open_seconds=0.5 if "sleep" in script else 60.0, command=command)
+    seconds = 0.5 if "sleep" in script else 60.0
+    with (
+        closing(RemoteStep("onnx:x", open_seconds=seconds, command=command)) as step,
+        pytest.raises(StepLost, match=said),
+    ):
+        assert step.limits
 
 
 @pytest.mark.parametrize(
@@ -199,20 +218,97 @@ def test_a_program_that_is_not_there() -> None:
 
 
 def test_a_model_that_does_not_open_says_why() -> None:
-    with pytest.raises(EngineFailure, match="cannot open smol: there is no such draft; look again"):
-        RemoteStep(SPEC + "smol")
+    clock = Clock()
+    with closing(RemoteStep(SPEC + "smol", clock=clock)) as step:
+        with pytest.raises(StepLost, match=r"^cannot open smol: there is no such draft; look again\.$"):
+            assert step.limits
+        with pytest.raises(StepLost, match="pauses"):
+            step.is_there()
+        clock.now += 1.0
+        assert step.is_there() is False
+        with pytest.raises(StepLost, match="look again"):
+            step.run(row(1), 0)  # waits, since it was never there
+        assert step.n_starts == 2
 
 
-def test_a_folder_that_is_no_draft_says_why(tmp_path: Path) -> None:
-    with pytest.raises(EngineFailure, match=rf"{tmp_path.name}.*; the answer goes on without it"):
-        RemoteStep(f"onnx:{tmp_path}")
+def test_a_draft_that_breaks_while_it_loads_says_why() -> None:
+    with (
+        closing(RemoteStep("coreml:x")) as step,
+        pytest.raises(StepLost, match=r"^the draft cannot be opened: ValueError: no step model is called"),
+    ):
+        assert step.limits
 
 
-def test_specs() -> None:
-    assert isinstance(build(SPEC), TableStep)
-    for spec in ("", "coreml", "python:tests.backend.remote_toys", "pickle:x:y:z"):
-        with pytest.raises(ValueError, match="no step model is called"):
-            build(spec)
+def test_nobody_has_to_wait_while_it_loads(tmp_path: Path) -> None:
+    clock, gate = Clock(), tmp_path / "gate"
+    with closing(RemoteStep(f"python:tests.backend.remote_toys:gated:{gate}", clock=clock)) as step:
+        assert not step.is_there()
+        gate.touch()
+        until(step.is_there)
+        gate.unlink()
+        psutil.Process(step.pid).kill()
+        with pytest.raises(StepLost, match="died"):
+            step.read(row(1, 2), 0)
+        clock.now += 1.0
+        for _ in range(2):
+            with pytest.raises(StepLost, match="its new process is loading"):
+                step.read(row(1, 2), 0)
+        gate.touch()
+        until(step.is_there)
+        step.read(row(1, 2), 0)
+        assert step.n_starts == 2
+
+
+def test_closing_while_it_loads_waits_for_nothing(tmp_path: Path) -> None:
+    step = RemoteStep(f"python:tests.backend.remote_toys:gated:{tmp_path / 'never'}", open_seconds=600.0)
+    step.close()
+    with pytest.raises(StepLost, match="it was closed"):
+        step.is_there()
+
+
+def test_patience_grows_with_what_is_read() -> None:
+    patience = Patience(2.0, 0.5)
+    assert patience.of(Frame(Kind.RUN, (0,), (row(1, 2),))) == 2.0
+    assert patience.of(Frame(Kind.READ, (0,), (row(1, 2, 3),))) == 3.5
+
+
+@pytest.mark.parametrize("is_under_way", [False, True])
+def test_a_hung_call_ends_soon_once_nobody_waits_for_it(is_under_way: bool) -> None:
+    clock = Clock()
+    asked = threading.Event()
+
+    class Telling(Patience):
+        def of(self, call: Frame) -> float:
+            asked.set()
+            return 600.0
+
+    with closing(RemoteStep(SPEC, patience=Telling(), clock=clock)) as step:
+        step.read(row(1), 0)
+        asked.clear()
+        said: list[str] = []
+
+        def hang() -> None:
+            try:
+                step.run(row(HANGS), 1)
+            except StepLost as error:
+                said.append(str(error))
+
+        caller = threading.Thread(target=hang, daemon=True)
+        if is_under_way:
+            caller.start()
+            assert asked.wait(PATIENCE_SECONDS)
+            step.hurry(True)
+        else:
+            step.hurry(True)
+            caller.start()
+        caller.join(PATIENCE_SECONDS)
+        assert len(said) == 1
+        assert "gave no answer within 0.2 s" in said[0]
+        step.hurry(False)
+        clock.now += 1.0
+        until(step.is_there)
+        step.read(row(1), 0)
+        assert step.n_starts == 2
 
 
 @pytest.mark.parametrize("is_busy", [False, True])
@@ -226,6 +322,26 @@ def test_a_child_ends_with_its_parent_also_within_a_step(is_busy: bool) -> None:
             write(child.stdin, Frame(Kind.RUN, (0,), (row(HANGS),)))
         child.stdin.close()
         assert child.wait(timeout=60) == 0
+
+
+def test_a_child_dies_with_its_parent() -> None:
+    """However the parent ends: here it is killed and can say nothing."""
+    script = (
+        "import sys, time; from edgespec.backend.remote import RemoteStep; "
+        f"step = RemoteStep({SPEC!r}); step.limits; print(step.pid, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], cwd=HOME, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+
+    def is_gone() -> bool:
+        try:  # whoever inherits it may be slow to bury it
+            return child.status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    until(is_gone)
 
 
 def test_closing_breaks_off_a_call_of_another_thread() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from edgespec.backend.settings import LlamaSettings
 from edgespec.doctor.facts import SecondFacts
+from edgespec.doctor.report import to_lines
 from edgespec.doctor.second import second_does_not_pay, second_facts, second_not_measured
 from edgespec.engine.second import fitting_gguf
 from edgespec.errors import PairMismatch
@@ -37,7 +38,7 @@ def told(target: Path, draft: Path) -> SecondFacts:
 
 
 def test_before_the_pair_was_measured_nothing_is_expected(models: tuple[Path, Path]) -> None:
-    assert told(*models) == SecondFacts("draft")
+    assert told(*models) == SecondFacts("draft", home="in this process")
 
 
 @pytest.mark.parametrize(("step_seconds", "placement"), [(0.001, "serial"), (0.04, "overlapped"), (9.0, "plain")])
@@ -53,6 +54,7 @@ def test_afterwards_it_is_said_where_it_drafts_and_why(
     assert (found.name, found.placement) == ("draft", placement)
     assert (found.speedup > 1.0) is (placement != "plain")
     assert len(found.reasons) == 2
+    assert found.home == "in this process"
     facts = replace(HEALTHY, second=found)
     assert second_not_measured(facts) is None
     assert (second_does_not_pay(facts) is not None) is (placement == "plain")
@@ -71,3 +73,10 @@ def test_a_draft_of_another_vocabulary_is_an_error(models: tuple[Path, Path]) ->
     draft.write_bytes(draft.read_bytes().replace(b"<|pad|>", b"<|PAD|>"))
     with pytest.raises(PairMismatch):
         told(target, draft)
+
+
+def test_it_is_said_in_which_process_it_drafts() -> None:
+    measured = SecondFacts("little", "serial", 1.5, 0.7, (), "in a process of its own")
+    for second in (measured, SecondFacts("little", home="in a process of its own")):
+        (line,) = [line for line in to_lines(replace(HEALTHY, second=second), ()) if "little" in line]
+        assert "in a process of its own" in line

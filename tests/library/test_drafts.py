@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgespec.library.drafts import (
+    CHILD_FIXED_BYTES,
     GGUF_FIXED_BYTES,
     STEP_FIXED_BYTES,
     DraftNeed,
     StepDown,
     gguf_draft,
+    in_child,
     plan_together,
     step_draft,
 )
@@ -139,3 +141,8 @@ def test_a_step_model_counts_its_folder_and_its_cells(wished: int, given_n_ctx: 
     per_token = 2 * 2 * 30 * 3 * 64 * 4
     assert (need.name, need.n_ctx) == ("toy", given_n_ctx)
     assert need.total_bytes == 168 * MB + STEP_FIXED_BYTES + per_token * given_n_ctx
+
+
+def test_a_process_of_its_own_counts_once() -> None:
+    assert in_child(LARGE).total_bytes == LARGE.total_bytes + CHILD_FIXED_BYTES
+    assert replace(in_child(LARGE), need=LARGE.need) == LARGE
