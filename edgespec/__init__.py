@@ -13,32 +13,49 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgespec.engine import Answer as Answer
+    from edgespec.engine import AsyncAnswer as AsyncAnswer
     from edgespec.engine import CancelToken as CancelToken
     from edgespec.engine import Conversation as Conversation
     from edgespec.engine import DraftChoice as DraftChoice
     from edgespec.engine import Engine as Engine
     from edgespec.engine import EngineOptions as EngineOptions
+    from edgespec.engine import Extras as Extras
     from edgespec.engine import GenerateOptions as GenerateOptions
+    from edgespec.engine import Grammar as Grammar
+    from edgespec.engine import Progress as Progress
+    from edgespec.engine import Stage as Stage
+    from edgespec.engine import tune_model as tune_model
     from edgespec.errors import EdgeSpecError as EdgeSpecError
     from edgespec.events import Completion as Completion
     from edgespec.events import Finish as Finish
     from edgespec.events import Notice as Notice
     from edgespec.events import Piece as Piece
+    from edgespec.events import RoundReport as RoundReport
     from edgespec.events import Timings as Timings
+    from edgespec.events import TokenScore as TokenScore
     from edgespec.events import Usage as Usage
     from edgespec.spec.law import SamplingSettings as SamplingSettings
+    from edgespec.tally import Depth as Depth
+    from edgespec.tally import RoundTally as RoundTally
+    from edgespec.tally import Tallied as Tallied
     from edgespec.text.template import Message as Message
+    from edgespec.tune.tuning import Tuning as Tuning
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "edgespec.engine": (
-        "Answer", "CancelToken", "Conversation", "DraftChoice", "Engine", "EngineOptions", "GenerateOptions",
+        "Answer", "AsyncAnswer", "CancelToken", "Conversation", "DraftChoice", "Engine", "EngineOptions", "Extras",
+        "GenerateOptions", "Grammar", "Progress", "Stage", "tune_model",
     ),
     "edgespec.errors": ("EdgeSpecError",),
-    "edgespec.events": ("Completion", "Finish", "Notice", "Piece", "Timings", "Usage"),
+    "edgespec.events": (
+        "Completion", "Finish", "Notice", "Piece", "RoundReport", "Timings", "TokenScore", "Usage",
+    ),
     "edgespec.spec.law": ("SamplingSettings",),
+    "edgespec.tally": ("Depth", "RoundTally", "Tallied"),
     "edgespec.text.template": ("Message",),
+    "edgespec.tune.tuning": ("Tuning",),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -25,12 +25,14 @@ def loaded_by(statement: str) -> set[str]:
 
 def test_the_names_that_programs_use() -> None:
     promised = {
-        "Answer", "CancelToken", "Completion", "Conversation", "DraftChoice", "EdgeSpecError", "Engine",
-        "EngineOptions", "Finish", "GenerateOptions", "Message", "Notice", "Piece", "SamplingSettings", "Timings",
-        "Usage",
+        "Answer", "AsyncAnswer", "CancelToken", "Completion", "Conversation", "Depth", "DraftChoice", "EdgeSpecError",
+        "Engine", "EngineOptions", "Extras", "Finish", "GenerateOptions", "Grammar", "Message", "Notice", "Piece",
+        "Progress", "RoundReport", "RoundTally", "SamplingSettings", "Stage", "Tallied", "Timings", "TokenScore",
+        "Tuning", "Usage", "tune_model",
     }  # fmt: skip
     assert set(edgespec.__all__) == promised
-    assert all(isinstance(getattr(edgespec, name), type) for name in promised)
+    assert all(isinstance(getattr(edgespec, name), type) for name in promised - {"tune_model"})
+    assert callable(edgespec.tune_model)
     assert (edgespec.Engine, edgespec.Conversation) == (Engine, Conversation)
     assert (edgespec.Piece, edgespec.EdgeSpecError) == (Piece, EdgeSpecError)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from queue import Empty, SimpleQueue
 
 from edgespec.errors import EdgeSpecError
@@ -53,14 +53,14 @@ RoundCallback = Callable[[RoundReport], object]
 
 
 class Answer:
-    """Iterate for pieces as they come; `completion()` waits for the whole. An error of the engine is raised by both,
-    as is what the caller's own callback raised. Waiting takes no piece away from who iterates.
+    """Iterate for pieces as they come, with `for` or `async for`; `completion()` waits for the whole. An error of the
+    engine is raised by both, as is what the caller's own callback raised. Waiting takes no piece away from a reader.
     """
 
     def __init__(self, cancel: CancelToken, on_piece: PieceCallback | None = None) -> None:
         self.cancel_token = cancel
         self._on_piece = on_piece
-        self._on_news: Callable[[], None] = lambda: None
+        self._listeners: list[Callable[[], None]] = []
         self._ready: list[Piece] = []
         self._left: deque[Piece] = deque()  # taken out, not yet given: whoever iterates next begins with them
         self._pieces: SimpleQueue[list[Piece] | None] = SimpleQueue()  # those of one round; None: there are no more
@@ -78,6 +78,12 @@ class Answer:
         if self._error is not None:
             raise self._error
 
+    def __aiter__(self) -> AsyncIterator[Piece]:
+        """The same for asyncio programs: waiting leaves the running loop free for others."""
+        from edgespec.engine.streaming import AsyncAnswer  # which is made of this class
+
+        return AsyncAnswer(self).__aiter__()
+
     def _take_left(self) -> Iterator[Piece]:
         while True:
             try:
@@ -90,7 +96,7 @@ class Answer:
         """Call `on_news` now, and in the engine's thread whenever pieces or the end have come; for one that cannot
         wait.
         """
-        self._on_news = on_news
+        self._listeners.append(on_news)
         on_news()
 
     def take(self) -> list[Piece] | None:
@@ -157,7 +163,11 @@ class Answer:
         if self._ready:
             self._pieces.put(self._ready)
             self._ready = []
-            self._on_news()
+            self._tell()
+
+    def _tell(self) -> None:
+        for listener in list(self._listeners):
+            listener()
 
     def _call_back(self, piece: Piece) -> None:
         if self._on_piece is None:
@@ -179,4 +189,4 @@ class Answer:
         self.flush()
         self._over.set()
         self._pieces.put(None)
-        self._on_news()
+        self._tell()

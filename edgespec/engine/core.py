@@ -17,17 +17,20 @@ from edgespec.engine.checks import check_prompt, check_sampling
 from edgespec.engine.conversation import Conversation
 from edgespec.engine.drafting import Drafters
 from edgespec.engine.finding import find_model
+from edgespec.engine.hosting import end_tokens as end_tokens
+from edgespec.engine.hosting import host_of
 from edgespec.engine.idle import IdleTuner
 from edgespec.engine.job import Request
 from edgespec.engine.opening import Opened, Progress, open_model
 from edgespec.engine.options import EngineOptions, GenerateOptions
 from edgespec.engine.pace import PaceStatus
 from edgespec.engine.paced import paced
-from edgespec.engine.pairing import Host, find_partner
+from edgespec.engine.pairing import find_partner
 from edgespec.engine.partner import Partner
 from edgespec.engine.placing import Placer
 from edgespec.engine.policies import Journal, Policies
 from edgespec.engine.profiles import Profiles, kept_profiles
+from edgespec.engine.progress import OnProgress, loading
 from edgespec.engine.shelf import keep_answer, open_shelf
 from edgespec.engine.sockets import Model
 from edgespec.engine.worker import Worker
@@ -36,12 +39,14 @@ from edgespec.events import Completion, Finish, Notice
 from edgespec.library.card import ModelCard
 from edgespec.library.resolve import ResolvedModel
 from edgespec.library.vocabulary import read_vocabulary
+from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.cost import DraftCosts
 from edgespec.spec.policy import Explanation, Policy
 from edgespec.spec.ports import Drafter, SequenceId
 from edgespec.text.constraint import GrammarCompiler
-from edgespec.text.template import load_template
-from edgespec.text.vocab import PromptEncoder, Segment, Vocabulary
+from edgespec.text.grammar import Grammar
+from edgespec.text.template import ChatTemplate, load_template
+from edgespec.text.vocab import PromptEncoder, Segment
 from edgespec.tune.tuning import Tuning
 
 
@@ -88,7 +93,8 @@ class Engine:
         self._ids = itertools.count()
         tuned = opened.tuned
         costs = partner.all_costs if partner else dict[str, DraftCosts]
-        self._policies = Policies(tuned.table if tuned else None, extras.journal, extras.policy, store, costs)
+        seen = partner.experience if partner else Acceptance
+        self._policies = Policies(tuned.table if tuned else None, extras.journal, extras.policy, store, costs, seen)
         self._pacing = paced(opened.target, opened.settings, tuned, self._policies.reprice)
         self._arranger = Arranger(opened.target, self._policies, self._pacing, opened.tuning)
         self.partner = partner
@@ -110,7 +116,10 @@ class Engine:
             placer=self._placer(partner),
             second=partner.name if partner else "",
             closing=partner.close if partner else lambda: None,
+            hurry=partner.hurry if partner else lambda _is_urgent: None,
         )
+        if partner is not None:
+            self._worker.between(partner.prepare)
         self._idle_tuner: IdleTuner | None = None
         if tune_when_idle and (opened.tuning is None or opened.tuning.is_partial):
             self._idle_tuner = IdleTuner(opened.measure, self._worker.quiet, self._learn)
@@ -131,11 +140,11 @@ class Engine:
         return self._pacing.status if self._pacing else None
 
     def _placer(self, partner: Partner | None) -> Placer:
-        if partner is None or not partner.is_beside:
+        if partner is None or not partner.may_be_beside:
             return Placer()
         if self._pacing is not None:
             self._pacing.share(partner.levels(self._arranger.tuned))
-        return Placer(partner.work_ahead, self._arranger.t1_seconds)
+        return Placer(partner.work_ahead, self._arranger.t1_seconds, partner.course)
 
     def _learn(self, tuning: Tuning) -> None:
         self._worker.between(lambda: self._arranger.learn(tuning))
@@ -148,12 +157,14 @@ class Engine:
         on_notice: Callable[[Notice], None] | None = None,
         progress: Progress | None = None,
         extras: Extras | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Engine:
         """Load a model: a GGUF file, a card's name, `hf:user/repo[:quant]`, one that `resolve` found, or None
         for the starter model.
 
-        `progress` gets the loaded part, 0 to 1, and may return False to give up. `extras` are for who brings parts of
-        his own. Raises EdgeSpecError.
+        `on_progress` hears of a download, of the load, and of measuring a second model that was never measured, and
+        returns False to give up, which raises EngineFailure; `progress` gets the loaded part alone, 0 to 1. `extras`
+        are for who brings parts of his own. Raises EdgeSpecError.
         """
         notices: list[Notice] = []
 
@@ -162,11 +173,11 @@ class Engine:
             if on_notice is not None:
                 on_notice(notice)
 
-        found = model if isinstance(model, ResolvedModel) else find_model(model)
+        found = model if isinstance(model, ResolvedModel) else find_model(model, on_progress)
         options = options or EngineOptions()
-        opened = open_model(found.path, options, notify, progress)
+        opened = open_model(found.path, options, notify, loading(found.name, on_progress, progress))
         try:
-            partner = find_partner(options.draft_model, found.card, host_of(opened), notify)
+            partner = find_partner(options.draft_model, found.card, host_of(opened, found.card), notify, on_progress)
             corpus = shelf_of(opened, options, notify)
         except EdgeSpecError:
             opened.target.close()
@@ -194,16 +205,28 @@ class Engine:
         options: GenerateOptions | None = None,
         cancel: CancelToken | None = None,
         on_piece: PieceCallback | None = None,
+        on_round: RoundCallback | None = None,
     ) -> Answer:
-        """Go on with a text as it stands: no chat template."""
+        """Go on with a text as it stands: no chat template. Raises what `submit` raises."""
         tokens = self.encoder.encode([Segment(prompt, trusted=False)])
-        return self.submit(self.new_sequence(), False, tokens, options, cancel, on_piece)
+        return self.submit(self.new_sequence(), False, tokens, options, cancel, on_piece, on_round=on_round)
 
     def conversation(self, system: str = "", template: str | None = None) -> Conversation:
         """A chat. `template` is a built-in name or a jinja2 file; None takes the card's or the model's own."""
+        return Conversation(self, self.template(template), system, self.card.stop_strings if self.card else ())
+
+    def template(self, name_or_file: str | None = None) -> ChatTemplate:
+        """A built-in chat template by name, or that of a jinja2 file; None takes the card's or the model's own. Raises
+        BadInput.
+        """
         own = (self.card.chat_template if self.card else None) or self.header.chat_template
-        loaded = load_template(template, own, self.vocab.bos_text, self.vocab.eos_text)
-        return Conversation(self, loaded, system, self.card.stop_strings if self.card else ())
+        return load_template(name_or_file, own, self.vocab.bos_text, self.vocab.eos_text)
+
+    def compile(self, grammar: Grammar) -> None:
+        """Make a grammar ready ahead of the request that names it in its options. Takes up to some seconds for the
+        first one. Raises BadInput for what cannot be read, MissingExtra. From any thread.
+        """
+        self._grammars.compile(grammar)
 
     def explain(
         self, context: int, choice: DraftChoice = DraftChoice.AUTO, width_class: tuple[int, ...] = ()
@@ -269,13 +292,3 @@ def shelf_of(opened: Opened, options: EngineOptions, notify: Callable[[Notice], 
         return None
     token_hash = read_vocabulary(opened.header.path).token_hash()
     return open_shelf(options.corpus, options.remember, opened.vocab, token_hash, notify)
-
-
-def host_of(opened: Opened) -> Host:
-    return Host(opened.header, opened.target, opened.tuned, opened.library)
-
-
-def end_tokens(vocab: Vocabulary, card: ModelCard | None) -> frozenset[int]:
-    """The tokens that end an answer: the vocabulary's, and those that the card spells."""
-    spelled = card.end_tokens if card else ()
-    return vocab.end_tokens | {vocab.special_tokens[text] for text in spelled if text in vocab.special_tokens}

@@ -1,19 +1,23 @@
-"""A model that a program names, found on disk or else fetched in silence, unless EDGESPEC_OFFLINE forbids it."""
+"""A model that a program names, found on disk or else fetched, unless EDGESPEC_OFFLINE forbids it. Prints nothing."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from edgespec.engine.progress import Download, OnProgress
 from edgespec.library.fetch import fetch
 from edgespec.library.reporter import Reporter
 from edgespec.library.repository import fetch_repository_model
 from edgespec.library.resolve import Fetchers, ResolvedModel, open_library, resolve
 
 
-def find_model(model: str | Path | None) -> ResolvedModel:
-    """Raises what `resolve` and the fetchers raise."""
-    library, reporter = open_library(), Reporter(announce=lambda _line: None, progress=lambda _done, _total: None)
+def find_model(model: str | Path | None, on_progress: OnProgress | None = None) -> ResolvedModel:
+    """`on_progress` hears of a download only. Raises what `resolve` and the fetchers raise, and EngineFailure when it
+    was given up.
+    """
+    library, download = open_library(), Download(on_progress)
+    reporter = Reporter(download.announce, download.progress)
     offline = os.environ.get("EDGESPEC_OFFLINE", "").lower() not in ("", "0", "false", "no", "off")
     fetchers = Fetchers(
         card=lambda card: fetch(card, library.store, reporter, offline=offline, licence_accepted=False),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
@@ -218,3 +219,27 @@ def test_news_are_told_at_once_and_with_every_round_and_with_the_end() -> None:
     assert len(told) == 2
     answer.put(FAILURE)
     assert len(told) == 3
+
+
+def test_several_are_told_news() -> None:
+    answer = Answer(CancelToken())
+    told: list[str] = []
+    answer.listen(lambda: told.append("one"))
+    answer.listen(lambda: told.append("other"))
+    answer.put(WHOLE)
+    assert told == ["one", "other", "one", "other"]
+
+
+def test_async_for_gives_the_pieces_and_raises_at_the_end() -> None:
+    async def read(answer: Answer) -> list[Piece]:
+        return [piece async for piece in answer]
+
+    answer = Answer(CancelToken())
+    for event in (A, B, WHOLE):
+        answer.put(event)
+    assert asyncio.run(read(answer)) == [A, B]
+    assert asyncio.run(read(answer)) == []
+    failed = Answer(CancelToken())
+    failed.put(FAILURE)
+    with pytest.raises(EngineFailure):
+        asyncio.run(read(failed))

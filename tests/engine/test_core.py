@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import edgespec
@@ -17,8 +19,9 @@ from edgespec.errors import BadInput, ContextOverflow, CorruptModel, EngineFailu
 from edgespec.events import Finish, Notice, RoundReport
 from edgespec.spec.law import SamplingSettings
 from edgespec.spec.policy import FixedPolicy
-from edgespec.spec.ports import Capabilities
+from edgespec.spec.ports import Capabilities, FloatArray
 from edgespec.text.grammar import Grammar
+from edgespec.text.messages import Message
 from tests.engine.toy_engine import EngineTarget, ToyOpened, answered, done, engine_over, plain_answer
 from tests.library.toy_card import toy_card
 from tests.spec.plain_decoding import Asked, plain_fast
@@ -86,6 +89,54 @@ def test_a_prediction_that_comes_true_saves_passes() -> None:
     assert guessed.timings.passes < plain.timings.passes
 
 
+def log_softmax(row: FloatArray) -> list[float]:
+    values = row.astype(np.float64) - float(row.max())
+    logprobs: list[float] = (values - math.log(float(np.exp(values).sum()))).tolist()
+    return logprobs
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("exact", [False, True])
+def test_log_probabilities_are_those_of_plain_decoding(temperature: float, exact: bool) -> None:
+    """Rows differ a little between the two classes of widths, so exact answers would show a draft that left its own."""
+    widths = ((2, 4, 8, 16), (1, 3, 5, 6, 7, *range(9, 16)))
+    model, limits = replace(MODEL, masked=0.0, order=3), replace(LIMITS, width_classes=widths)
+    target = EngineTarget(model, limits, rounding=exact)
+    others = tuple({*range(VOCAB.n_vocab)} - {*b"abcdefgh"})  # a text that can be written, and thereby predicted
+    sampling = SamplingSettings(temperature=temperature, seed=3, top_k=6, banned=others)
+    asked = GenerateOptions(sampling, max_tokens=60, exact=exact, n_top_logprobs=3)
+    with engine_over(target, widths[0]) as engine:
+        plain = done(engine.complete("the prompt", replace(asked, draft=DraftChoice.OFF)))
+        answer = engine.complete("the prompt", replace(asked, prediction=plain.text))
+        drafted = done(answer)
+        cut = done(engine.complete("the prompt", replace(asked, prediction=plain.text, stop=(plain.text[20:24],))))
+        unasked = done(engine.complete("the prompt", replace(asked, n_top_logprobs=None)))
+    assert drafted.timings.draft_n_accepted > 20
+    assert answered(drafted) == answered(plain)
+    assert drafted.scores == plain.scores
+    assert tuple(one for piece in answer for one in piece.scores) == plain.scores
+    assert tuple(one.token_id for one in plain.scores) == plain.token_ids
+    assert 0 < len(cut.scores) == len(cut.token_ids) < len(plain.scores)
+    assert cut.scores == plain.scores[: len(cut.scores)]
+    assert (answered(unasked), unasked.scores) == (answered(plain), ())
+
+
+def test_log_probabilities_are_the_models_own_whatever_shapes_the_choice() -> None:
+    sampling = SamplingSettings(
+        temperature=2.0, seed=1, top_p=0.9, repeat_penalty=1.5, banned=tuple(VOCAB.end_tokens), logit_bias=((97, 2.0),)
+    )
+    for verify in ("path", "rejection"):
+        with engine_over(target_of()) as engine:
+            got = done(engine.complete("the prompt", GenerateOptions(sampling, 40, verify=verify, n_top_logprobs=2)))
+        text = list(PROMPT)
+        for one in got.scores:
+            expected = log_softmax(MODEL.logits(text))
+            assert one.logprob == pytest.approx(expected[one.token_id], abs=1e-12)
+            assert one.top_logprobs[0] == pytest.approx(max(expected), abs=1e-12)
+            text.append(one.token_id)
+        assert len(got.scores) == 40
+
+
 SHAPE = Grammar.json_schema(
     '{"type": "object", "properties": {"ok": {"type": "boolean"}, "n": {"enum": [1, 22]}}, "required": ["ok", "n"], '
     '"additionalProperties": false}'
@@ -120,6 +171,25 @@ def test_answers_of_different_shapes_share_passes() -> None:
         alone = [answered(done(engine.complete("the prompt", one))) for one in asked]
         running = [engine.complete("the prompt", one) for one in asked]
         assert [answered(done(answer)) for answer in running] == alone
+
+
+def test_a_grammar_is_made_ready_ahead_of_its_request_or_refused() -> None:
+    with engine_over(target_of()) as engine:
+        engine.compile(SHAPE)
+        with pytest.raises(BadInput, match="foo"):
+            engine.compile(Grammar.lark("start: foo"))
+
+
+def test_programs_get_the_template_that_conversations_use(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jinja"
+    path.write_text("{{ messages[0].content }}!", encoding="utf-8")
+    messages = [Message("user", "hi")]
+    with engine_over(target_of()) as engine:
+        assert engine.template().render(messages, True) == "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+        assert engine.template("plain").stops == ("\nUser:",)
+        assert engine.template(str(path)).render(messages, True) == "hi!"
+        with pytest.raises(BadInput, match="template 'none-such'"):
+            engine.template("none-such")
 
 
 def test_a_grammar_that_cannot_be_read_is_refused_at_once() -> None:

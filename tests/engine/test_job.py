@@ -14,7 +14,7 @@ from edgespec.engine.answer import Answer, CancelToken
 from edgespec.engine.job import Clocked, Job, Request
 from edgespec.engine.options import GenerateOptions
 from edgespec.errors import EngineFailure
-from edgespec.events import Completion, Finish, Notice, Piece, RoundReport
+from edgespec.events import Completion, Finish, Notice, Piece, RoundReport, TokenScore
 from edgespec.spec.law import Law, SamplingSettings
 from edgespec.text.stream import TextStream
 from tests.engine.toy_engine import END, PIECES, SILENT, Copier, SmallVocabulary, answered, plain_answer
@@ -32,8 +32,8 @@ class Played:
     tokens: tuple[int, ...]  # of the state, without the prompt
 
 
-def job_of(max_tokens: int, stop: tuple[str, ...] = (), answer: Answer | None = None) -> Job:
-    options = GenerateOptions(max_tokens=max_tokens, stop=stop)
+def job_of(max_tokens: int, stop: tuple[str, ...] = (), answer: Answer | None = None, n_top: int | None = None) -> Job:
+    options = GenerateOptions(max_tokens=max_tokens, stop=stop, n_top_logprobs=n_top)
     request = Request(0, False, [1, 2], options, answer or Answer(CancelToken()))
     job = Job(request, TextStream(VOCAB, stop), Clocked())
     job.begin_decoding(Law(SamplingSettings()), max_tokens, frozenset({END}))
@@ -45,6 +45,9 @@ def report_of(tokens: Sequence[int], sources: Sequence[str] = ()) -> RoundReport
 
 
 def absorb(job: Job, tokens: Sequence[int], sources: Sequence[str] = ()) -> None:
+    if job.decoding.scorer is not None:  # a score that tells its place among all tokens
+        n_before = job.decoding.n_output
+        job.decoding.scorer.scores += [TokenScore(token, -float(n_before + i)) for i, token in enumerate(tokens)]
     job.decoding.accept(list(tokens), np.array(tokens[-1:], np.int32))
     job.absorb(report_of(tokens, sources))
 
@@ -96,6 +99,31 @@ def test_the_pieces_are_the_answer(drawn: list[int], stop: tuple[str, ...]) -> N
     assert "".join(piece.text for piece in played.pieces) == played.completion.text
     assert [token for piece in played.pieces for token in piece.token_ids] == list(played.completion.token_ids)
     assert played.completion.usage.completion_tokens == len(played.completion.token_ids)
+
+
+@settings(max_examples=300)
+@given(st.lists(TOKENS, min_size=1, max_size=16), st.lists(st.integers(1, 7), min_size=1, max_size=4), STOPS)
+def test_every_token_of_an_answer_has_its_score_and_no_other(
+    drawn: list[int], cuts: list[int], stop: tuple[str, ...]
+) -> None:
+    tokens = up_to_the_end(drawn)
+    played = play(job_of(len(tokens), stop, n_top=0), grouped(tokens, cuts))
+    given = played.completion.token_ids
+    assert played.completion.scores == tuple(TokenScore(token, -float(i)) for i, token in enumerate(given))
+    assert tuple(one for piece in played.pieces for one in piece.scores) == played.completion.scores
+    for piece in played.pieces:
+        assert tuple(one.token_id for one in piece.scores) == piece.token_ids
+
+
+def test_nothing_is_scored_that_was_not_asked_for() -> None:
+    job = job_of(9)
+    assert job.decoding.scorer is None
+    played = play(job, [[0, 1]])
+    assert played.completion.scores == ()
+    assert all(piece.scores == () for piece in played.pieces)
+    asked = job_of(9, n_top=3)
+    assert asked.decoding.scorer is not None
+    assert asked.decoding.scorer.n_top == 3
 
 
 @settings(max_examples=500)
@@ -238,6 +266,8 @@ def test_figures_of_a_completion() -> None:
 def test_figures_of_an_answer_that_never_began() -> None:
     request = Request(0, False, [1], GenerateOptions(), Answer(CancelToken()))
     job = Job(request, TextStream(VOCAB), Clocked(started=1.0, ended=4.0))
-    timings = job.completion(Finish.CANCELLED).timings
+    whole = job.completion(Finish.CANCELLED)
+    timings = whole.timings
+    assert whole.scores == ()
     assert (timings.prompt_seconds, timings.first_token_seconds, timings.decode_seconds) == (3.0, 3.0, 0.0)
     assert (timings.tokens_per_second, timings.passes) == (0.0, 0)

@@ -22,6 +22,8 @@ def test_what_is_not_chosen() -> None:
         ("--gpu-layers -2", lambda: EngineOptions(gpu_layers=-2)),
         ("--max-tokens 0", lambda: GenerateOptions(max_tokens=0)),
         ("stop string ''", lambda: GenerateOptions(stop=("a", ""))),
+        ("--logprobs -1", lambda: GenerateOptions(n_top_logprobs=-1)),
+        ("--logprobs 21", lambda: GenerateOptions(n_top_logprobs=21)),
     ],
 )
 def test_values_that_cannot_work_are_named(name: str, make: type) -> None:
@@ -32,7 +34,7 @@ def test_values_that_cannot_work_are_named(name: str, make: type) -> None:
 
 def test_the_least_that_works() -> None:
     EngineOptions(ctx_size=64, threads=1, gpu_layers=-1)
-    GenerateOptions(max_tokens=1, stop=("a",))
+    GenerateOptions(max_tokens=1, stop=("a",), n_top_logprobs=0)
 
 
 def test_choices_are_spelled_as_on_the_command_line() -> None:
