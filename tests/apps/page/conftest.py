@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests import needs
 from tests.apps.page.toy_page import Served, Visitor, served
 from tests.server.serving import DEADLINE_SECONDS, Running
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -31,8 +30,8 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 # Of the package, not of the session: while it lives this thread has a running loop, which tests of asyncio cannot bear.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    assert found, f"the page is tested in a browser, and none of {', '.join(BROWSERS)} is installed"
+    found = needs.browser()
+    assert found, "without one these tests are left out"
     expect.set_options(timeout=1000.0 * DEADLINE_SECONDS)
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=Path(found), args=ARGUMENTS)
