@@ -24,6 +24,7 @@ from edgespec.draft.pipeline import Pipeline, PipelinedDrafter
 from edgespec.draft.trunk import Trunk
 from edgespec.errors import EngineFailure
 from edgespec.events import Notice, RoundReport
+from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.cost import CostTable, DraftCosts
 from edgespec.spec.law import Law, SamplingSettings
 from edgespec.spec.measured import MeasuredPolicy
@@ -80,7 +81,9 @@ class Answered:
 
 @dataclass(slots=True)
 class Arm:
-    """One way. policy: keeps what it learns from answer to answer. make: its drafters; None are plain decoding."""
+    """One way. policy: keeps what it learns from answer to answer. make: its drafters; None are plain decoding.
+    answers: those that count.
+    """
 
     way: Way
     n_threads: int
@@ -93,6 +96,7 @@ class Arm:
 class Arms:
     """target: owned by the caller. make_step: opens the draft on so many threads. n_threads: all that the target may
     have. tables: what passes cost with one thread and with all. costs: of the draft in turn, on one core and on all.
+    experience: what policies know of the draft beforehand, made anew for each.
     """
 
     def __init__(
@@ -104,22 +108,55 @@ class Arms:
         tables: tuple[CostTable, CostTable],
         costs: tuple[DraftCosts, DraftCosts],
         name: str,
+        experience: Callable[[], Acceptance] = Acceptance,
     ) -> None:
         self._target = target
-        self._steps = [make_step(1), make_step(n_threads)]
+        self._steps: list[StepModel] = []
+        for count, where in ((1, cores.target), (n_threads, cores.all_)):
+            pin(where)  # a process of its own inherits it
+            self._steps.append(make_step(count))
         trunks = [Trunk(step) for step in self._steps]
         self.pipeline = Pipeline(pinned(make_step, cores.draft), name)
+        self._before = self.pipeline.counts
         one, many = tables
         n_left = max(1, n_threads - 1)
         beside = one if n_left == 1 else many
+
+        def policy(table: CostTable, costs: DraftCosts) -> MeasuredPolicy:
+            made = MeasuredPolicy(table, {name: costs})
+            made.acceptance.recall(experience())
+            return made
+
         self.arms = (
             Arm(Way.PLAIN_ONE, 1, cores.target, FixedPolicy(0), lambda _law: ()),
             Arm(Way.PLAIN, n_threads, cores.all_, FixedPolicy(0), lambda _law: ()),
-            Arm(Way.SERIAL_ONE, 1, cores.target, _policy(one, name, costs[0]), _in_turn(trunks[0])),
-            Arm(Way.SERIAL, n_threads, cores.all_, _policy(many, name, costs[1]), _in_turn(trunks[1])),
-            Arm(Way.OVERLAPPED, n_left, cores.all_ - cores.draft, _policy(beside, name, costs[0]), self._beside),
+            Arm(Way.SERIAL_ONE, 1, cores.target, policy(one, costs[0]), _in_turn(trunks[0])),
+            Arm(Way.SERIAL, n_threads, cores.all_, policy(many, costs[1]), _in_turn(trunks[1])),
+            Arm(Way.OVERLAPPED, n_left, cores.all_ - cores.draft, policy(beside, costs[0]), self._beside),
             Arm(Way.DRAFT_FREE, n_threads, cores.all_, MeasuredPolicy(many), _free(LookupDrafter())),
         )
+
+    def warm_up(
+        self, prompts: Seq[Seq[int]], n_tokens: int, end_tokens: frozenset[int], done: Callable[[], None]
+    ) -> None:
+        """Let every arm answer these, so that policies are as in a chat that has run for a while. Nothing of it counts:
+        neither the answers nor what the pipeline hit.
+        """
+        for prompt in prompts:
+            for arm in self.arms:
+                self.answer(arm, prompt, n_tokens, end_tokens)
+                done()
+        for arm in self.arms:
+            arm.answers.clear()
+        self._before = self.pipeline.counts
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of passes beside the draft after which the next draft was there, of answers that count."""
+        counts = self.pipeline.counts
+        n_hits = counts.n_hits - self._before.n_hits
+        n_passes = n_hits + counts.n_misses - self._before.n_misses
+        return n_hits / n_passes if n_passes else 0.0
 
     def answer(self, arm: Arm, prompt: Seq[int], n_tokens: int, end_tokens: frozenset[int]) -> Answered:
         """Decode with nothing of another answer cached; what the arm's drafter did wrong is raised."""
@@ -189,10 +226,6 @@ def pinned(make_step: Callable[[int], StepModel], cores: frozenset[int]) -> Call
         return make_step(1)
 
     return make
-
-
-def _policy(table: CostTable, name: str, costs: DraftCosts) -> MeasuredPolicy:
-    return MeasuredPolicy(table, {name: costs})
 
 
 def _in_turn(trunk: Trunk) -> Callable[[Law], tuple[Drafter, ...]]:

@@ -20,7 +20,9 @@ from rich.text import Text
 
 from edgespec.cli.downloads import ensure_model
 from edgespec.cli.paint import choose_look
+from edgespec.cli.pairs import PairFound, measure_pairs, show_pair
 from edgespec.cli.screen import Screen, emit
+from edgespec.cli.tune_json import as_json as in_json
 from edgespec.errors import BadInput, EngineFailure
 from edgespec.events import Notice
 
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgespec.backend.settings import LlamaSettings
-    from edgespec.spec.cost import CostTable
     from edgespec.tune.search import Progress
     from edgespec.tune.store import Forced
     from edgespec.tune.tuning import Tuning
@@ -37,18 +38,25 @@ if TYPE_CHECKING:
 PIPE_COLUMNS = 200
 STOPPED = "Stopped. What was measured undisturbed is kept, and the same command goes on from there."
 STOPPED_TOO_SOON = "Stopped. Nothing was measured that could be kept."
+PAIR_NOT_MEASURED = Notice(
+    "pair-not-measured",
+    "the second model was not measured, since nothing would be kept: do it when the machine is idle",
+)
 KV_TYPES = ("f16", "q8_0", "q4_0")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a tuning brought, and what was said about it. stored: the file it is kept in, "" if it is not."""
+    """What a tuning brought, and what was said about it. stored: the file it is kept in, "" if it is not. pairs: second
+    models that were measured beside it.
+    """
 
     model: str
     forced: Forced
     tuning: Tuning
     notices: tuple[Notice, ...]
     stored: str
+    pairs: tuple[PairFound, ...] = ()
 
 
 @click.command(short_help="Measure a model's settings on this machine, and keep the best.")
@@ -57,6 +65,12 @@ class Found:
 @click.option("--no-extra-buffers", is_flag=True, help="Try nothing with weight repacking or AMX.")
 @click.option("--gpu-layers", type=int, envvar="EDGESPEC_GPU_LAYERS", help="Keep to this many layers on the GPU.")
 @click.option("--kv-type", type=click.Choice(KV_TYPES), help="Type of the KV cache; others than f16 change answers.")
+@click.option(
+    "--draft-model",
+    metavar="MODEL",
+    envvar="EDGESPEC_DRAFT_MODEL",
+    help="Measure this second model beside it, too; 'none' for none.  [default: known ones that are on disk]",
+)
 @click.option(
     "--cap",
     type=float,
@@ -73,6 +87,7 @@ def tune(
     no_extra_buffers: bool,
     gpu_layers: int | None,
     kv_type: str | None,
+    draft_model: str | None,
     cap: float,
     offline: bool,
     as_json: bool,
@@ -83,18 +98,24 @@ def tune(
     same wishes: the same --threads and --gpu-layers, or none. No extra buffers can be asked for in Python alone,
     and a --kv-type nowhere: it shows what there is to gain.
 
+    A second model that drafts is measured beside MODEL: what its steps cost, how often it is right, and so where it is
+    expected to pay.
+
     Measure while the machine is otherwise idle: what is measured beside busy programs is shown and not kept. After
     Ctrl-C the same command goes on from what was kept.
     """
     forced = _forced(threads, no_extra_buffers, gpu_layers, kv_type)
+    if kv_type and draft_model not in (None, "none"):
+        why = "no answer is made with such a cache, so nothing drafts beside it"
+        raise BadInput(f"--kv-type {kv_type} with --draft-model {draft_model}", why, "leave one of them out")
     if not 1.0 <= cap < math.inf:
         raise BadInput(f"--cap {cap:g}", "nothing can be measured in less than a second", "give a number of seconds")
     screen = Screen(choose_look(None))
-    found = _measure(model, forced, cap, offline, screen)
+    found = _measure(model, forced, "none" if kv_type else draft_model, cap, offline, screen)
     for notice in found.notices:
         screen.notice(notice)
     if as_json:
-        emit(json.dumps(_as_json(found), indent=2) + "\n")
+        emit(json.dumps(in_json(found), indent=2) + "\n")
     else:
         _show(found)
 
@@ -109,7 +130,9 @@ def _forced(threads: int | None, no_extra_buffers: bool, gpu_layers: int | None,
     return Forced(threads, False if no_extra_buffers else None, gpu_layers, KvType(kv_type) if kv_type else None)
 
 
-def _measure(model: str | None, forced: Forced, cap: float, offline: bool, screen: Screen) -> Found:
+def _measure(
+    model: str | None, forced: Forced, draft_model: str | None, cap: float, offline: bool, screen: Screen
+) -> Found:
     resolved = ensure_model(model, offline=offline, console=screen.console)
 
     from edgespec.backend.llama.native import library_fingerprint
@@ -130,7 +153,12 @@ def _measure(model: str | None, forced: Forced, cap: float, offline: bool, scree
         raise EngineFailure(f"cannot tune {resolved.name}", why, "give it more time with --cap")
     records = tuning_records()
     kept = stored_tuning(resolved.path, library, forced, records) == tuning
-    return Found(resolved.name, forced, tuning, tuple(notices), str(records.path) if kept else "")
+    pairs: tuple[PairFound, ...] = ()
+    if kept and draft_model != "none":
+        pairs = measure_pairs(resolved, forced, draft_model, screen.console, notices)
+    elif draft_model not in (None, "none"):
+        notices.append(PAIR_NOT_MEASURED)
+    return Found(resolved.name, forced, tuning, tuple(notices), str(records.path) if kept else "", pairs)
 
 
 @contextmanager
@@ -156,6 +184,9 @@ def _show(found: Found) -> None:
         console.print()
         console.print(Text(_chosen(tuning, number)))
         console.print(_curve(tuning, number))
+    for pair in found.pairs:
+        console.print()
+        show_pair(pair, found.model, console)
     console.print()
     for line in _closing(found):
         console.print(Text(line), soft_wrap=True)
@@ -266,42 +297,3 @@ def _closing(found: Found) -> Iterator[str]:
         yield f"The time cap cut it short: only measured widths are drafted at. The same command {again}."
     if found.stored:
         yield f"Kept in {found.stored}. {users(found.forced)}"
-
-
-# -- as JSON ----------------------------------------------------------------------------------------------------
-
-
-def _as_json(found: Found) -> dict[str, object]:
-    tuning = found.tuning
-    first = tuning.choices[0]
-    return {
-        "model": found.model,
-        "settings": json.loads(first.tuned.settings.to_json()),
-        "curve": _curve_json(first.tuned.table, tuning.contexts[0]),
-        "choices": [
-            {
-                "up_to": one.up_to,
-                "settings": json.loads(one.tuned.settings.to_json()),
-                "curves": {str(context): _curve_json(one.tuned.table, context) for context in one.tuned.table.contexts},
-                "alone": {str(context): _curve_json(one.tuned.alone, context) for context in one.tuned.alone.contexts},
-            }
-            for one in tuning.choices
-        ],
-        "contexts": tuning.contexts,
-        "candidates": [
-            {"settings": json.loads(one.settings.to_json()), "plain_seconds": one.plain_seconds, "fate": one.fate}
-            for one in tuning.candidates
-        ],
-        "defaults": json.loads(tuning.defaults.to_json()),
-        "plain_speedup_over_defaults": tuning.plain_speedup_over_defaults or None,
-        "width_class": tuning.width_class,
-        "partial": tuning.is_partial,
-        "measured_on": tuning.measured_on,
-        "stored": found.stored or None,
-        "notices": [{"code": one.code, "message": one.message} for one in found.notices],
-    }
-
-
-def _curve_json(table: CostTable, context: int) -> dict[str, float]:
-    row = table.seconds[table.contexts.index(context)]
-    return {str(width): seconds for width, seconds in zip(table.widths, row, strict=True)}

@@ -98,12 +98,17 @@ class Drafters:
         if choice.asks(MODEL) or (may_choose and self._partner is not None and self._partner.may_pay):
             if request.options.verify != PATH:  # a drawn tree cannot share a pass with guesses of another kind
                 chosen.clear()
-            chosen.append(self._second(request))
+            chosen.append(self._second(request, notify))
         return tuple(GuardedDrafter(one, self._vocab.n_vocab, self._clock, notify) for one in chosen)
 
-    def _second(self, request: Request) -> Drafter:
+    def _second(self, request: Request, notify: Callable[[Notice], None]) -> Drafter:
         mode = _MODES.get(request.options.verify, DraftMode.SAMPLED)
-        return self._partner_for(request).drafter(Law(request.options.sampling), mode)
+        partner = self._partner_for(request)
+        drafter = partner.drafter(Law(request.options.sampling), mode, request.options.exact)
+        moved = partner.notice()
+        if moved is not None:
+            notify(moved)
+        return drafter
 
     def _partner_for(self, request: Request) -> Partner:
         if self._partner is None:

@@ -1,81 +1,136 @@
 """From what the caller says of a second model to one at work: found, checked, measured beside this target, weighed.
 
-One that was asked for by name fails loudly. One that a card knows as this model's draft is used where it is on disk and
-was measured; whatever is wrong with it is a notice, and the engine goes on without.
+One that was asked for by name fails loudly, but for want of memory gives way to a smaller one that a card knows. Those
+that a card knows as this model's drafts are used where they are on disk and were measured, the one that gains most
+first; whatever is wrong with one is a notice, and the engine goes on with the next one, or without.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from edgespec.backend import machine
+from edgespec.engine.candidates import KnownDraft, known_drafts, need_of, unusable
 from edgespec.engine.finding import find_model
-from edgespec.engine.partner import MAX_DRAFT, PRIOR_ACCEPTANCE, Partner, left_for, weigh
+from edgespec.engine.pairfacts import Host as Host
+from edgespec.engine.pairfacts import PairFacts, known_acceptance, known_facts, measured_facts
+from edgespec.engine.partner import Partner
+from edgespec.engine.progress import OnProgress
 from edgespec.engine.second import Second, fitting_gguf, fitting_step, is_step_folder
-from edgespec.errors import EdgeSpecError
+from edgespec.engine.weighing import weighed
+from edgespec.errors import EdgeSpecError, NotEnoughMemory
 from edgespec.events import Notice
-from edgespec.library.card import ModelCard, draft_cards, load_cards
+from edgespec.library.card import ModelCard
+from edgespec.library.drafts import DraftNeed, StepDown, in_child, plan_together, step_draft
 from edgespec.library.header import GgufHeader
-from edgespec.library.resolve import installed_path, open_library
-from edgespec.spec.outcomes import constant
+from edgespec.library.memory import budget
+from edgespec.spec.latency import Placement
 from edgespec.spec.placement import Choice
-from edgespec.tune.pair import PairTimes, measure_pair, pair_records, save_pair, stored_pair
+from edgespec.stepfile import folder_bytes, read_step
+from edgespec.tune.agreement import PairAcceptance
+from edgespec.tune.pair import PairTimes
 from edgespec.tune.tuning import Tuned
-
-if TYPE_CHECKING:
-    from edgespec.backend.llama.target import LlamaTarget
 
 Notify = Callable[[Notice], None]
 
-# Cells of the context that a pair is measured in: its texts are short.
-_MEASURED_CELLS = 2048
 
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """The opened target that a draft is to fit. tuned: what was measured with its settings. library: fingerprint."""
-
-    header: GgufHeader
-    target: LlamaTarget
-    tuned: Tuned | None
-    library: str
-
-    @property
-    def n_threads(self) -> int:
-        return self.target.settings.n_threads
-
-    @property
-    def on_gpu(self) -> bool:
-        return self.target.settings.n_gpu_layers != 0
-
-
-def find_partner(reference: str | None, card: ModelCard | None, host: Host, notify: Notify) -> Partner | None:
+def find_partner(
+    reference: str | None, card: ModelCard | None, host: Host, notify: Notify, on_progress: OnProgress | None = None
+) -> Partner | None:
     """reference: as `EngineOptions.draft_model`; a second one behind a comma drafts for the first, in a cascade.
 
-    Raises EdgeSpecErrors for one that was asked for by name.
+    Raises EdgeSpecErrors for one that was asked for by name, and EngineFailure where the callback gives up measuring.
     """
-    if reference:
-        first, _, below = reference.partition(",")
-        return _measured_partner(first, host, notify, _below(below.strip(), host, notify))
-    return None if reference is not None or card is None else _of_card(card, host, notify)
+    if reference is not None and not reference:
+        return None
+    if reference is None:
+        return _first_fitting(known_drafts(card, host, notify), host, notify)
+    first, _, below = reference.partition(",")
+    beneath = _below(below.strip(), host, notify, on_progress)
+    try:
+        second = find_second(first.strip(), host, notify)
+    except NotEnoughMemory:
+        wished = _wished(first.strip(), host)
+        others = [one for one in known_drafts(card, host, notify) if one.name != wished.name]
+        if not others:
+            raise
+        return _first_fitting(others, host, notify, beneath, (wished,))
+    return _partner(second, measured(second, host, notify, on_progress), host, notify, beneath)
 
 
-def _measured_partner(reference: str, host: Host, notify: Notify, below: Partner | None) -> Partner:
-    second = find_second(reference.strip(), host, notify)
-    times = _known(second, host) or measured(second, host)
-    return Partner(second, times, weighed(times, host), time.perf_counter, below)
+def _wished(reference: str, host: Host) -> DraftNeed:
+    """What the draft of this name would take."""
+    n_ctx = host.target.settings.n_ctx
+    if is_step_folder(reference):
+        return _step_need(Path(reference).expanduser(), n_ctx)
+    found = find_model(reference)
+    return need_of(found.path, found.name, n_ctx)
 
 
-def _below(reference: str, host: Host, notify: Notify) -> Partner | None:
+def _step_need(path: Path, n_ctx: int) -> DraftNeed:
+    folder = read_step(path)
+    return in_child(step_draft(folder.name, folder.file, folder_bytes(path), n_ctx))
+
+
+def _below(reference: str, host: Host, notify: Notify, on_progress: OnProgress | None) -> Partner | None:
     """The third model. It always works in turn with the second one, so nothing is weighed."""
     if not reference:
         return None
     second = find_second(reference, host, notify)
-    return Partner(second, _known(second, host) or measured(second, host), None, time.perf_counter)
+    return Partner(second, measured(second, host, notify, on_progress), None, time.perf_counter)
+
+
+def _first_fitting(
+    known: list[KnownDraft],
+    host: Host,
+    notify: Notify,
+    below: Partner | None = None,
+    wished: tuple[DraftNeed, ...] = (),
+) -> Partner | None:
+    """Of those that were measured, the most wanted first, the first one that the memory has room for and that works.
+    wished: wanted more than any of them, and found not to fit.
+    """
+    left = list(known)
+    while left:
+        needs = [*wished, *(one.need for one in left)]
+        together = plan_together(0, needs, machine.available_memory_bytes())
+        for step in together.steps:
+            notify(step.notice())
+        taken = next((one for one in left if together.draft and one.name == together.draft.name), None)
+        if taken is None or together.draft is None:
+            return None
+        try:
+            second = fitting_gguf(taken.path, taken.name, host.header, together.draft.n_ctx, host.library, notify)
+        except EdgeSpecError as error:
+            notify(unusable(taken.name, error))
+            left, wished = left[left.index(taken) + 1 :], ()
+            continue
+        return _partner(second, taken.facts, host, notify, below)
+    return None
+
+
+def _partner(second: Second, facts: PairFacts, host: Host, notify: Notify, below: Partner | None) -> Partner:
+    choice = weighed(facts, host.tuned)
+    if choice is not None and choice.best.placement is Placement.PLAIN:
+        notify(not_worth_it(second.name, choice))
+    return Partner(second, facts, choice, time.perf_counter, below, partial(_has_room, second))
+
+
+def not_worth_it(name: str, choice: Choice) -> Notice:
+    reasons = "; ".join(loser.reason for loser in choice.losers)
+    return Notice(
+        StepDown.DRAFT_FREE.value, f"{name} is not expected to pay here ({reasons}): drafting without a second model"
+    )
+
+
+def _has_room(second: Second) -> bool:
+    """For the same network a second time, to run it in another place."""
+    is_step = is_step_folder(str(second.path))
+    need = _step_need(second.path, second.n_ctx) if is_step else need_of(second.path, second.name, second.n_ctx)
+    return need.total_bytes <= budget(machine.available_memory_bytes())
 
 
 def find_second(reference: str, host: Host, notify: Notify) -> Second:
@@ -91,43 +146,22 @@ def fitting(reference: str, target: GgufHeader, n_ctx: int, library: str, notify
     return fitting_gguf(found.path, found.name, target, n_ctx, library, notify)
 
 
-def measured(second: Second, host: Host) -> PairTimes:
-    """Measure it beside the target, a few seconds, and keep that. Raises what both raise."""
-    n_cells = min(_MEASURED_CELLS, host.target.settings.n_ctx)
-    with closing(host.target.sibling(n_cells)) as bench:
-        times = measure_pair(bench, second.make, host.n_threads, host.on_gpu, time.perf_counter)
-    save_pair(host.header.path, second.fingerprint, host.library, host.n_threads, pair_records(), times)
-    return times
+def measured(second: Second, host: Host, notify: Notify, on_progress: OnProgress | None = None) -> PairFacts:
+    """What is known of it, measured now if it never was. Raises what both models raise."""
+    known = known_facts(second.fingerprint, host)
+    if known is not None and known.acceptance is not None:
+        return known
+    notify(
+        Notice(
+            "measuring-draft",
+            f"{second.name} was not measured beside this model yet: that takes some seconds now, once; "
+            "'edgespec tune' with '--draft-model' does it beforehand",
+        )
+    )
+    times = known.times if known else None
+    return measured_facts(second, host, times, known_acceptance(second.fingerprint, host), on_progress)
 
 
-def weighed(times: PairTimes, host: Host, acceptance: float = PRIOR_ACCEPTANCE) -> Choice | None:
-    """None where the target was not measured: then there is nothing to weigh."""
-    return weighed_by(times, host.tuned, acceptance)
-
-
-def weighed_by(times: PairTimes, tuned: Tuned | None, acceptance: float = PRIOR_ACCEPTANCE) -> Choice | None:
-    if tuned is None:
-        return None
-    fewer = left_for(tuned.table, tuned.alone, tuned.settings.n_threads, times.target_threads)
-    return weigh(tuned.table, fewer, times, constant(acceptance, MAX_DRAFT))
-
-
-def _known(second: Second, host: Host) -> PairTimes | None:
-    return stored_pair(host.header.path, second.fingerprint, host.library, host.n_threads, pair_records())
-
-
-def _of_card(card: ModelCard, host: Host, notify: Notify) -> Partner | None:
-    """The first known draft that is on disk and was measured."""
-    library = open_library()
-    for one in draft_cards(card, load_cards()):
-        path = installed_path(one, library)
-        if path is None:
-            continue
-        try:
-            second = fitting_gguf(path, one.id, host.header, host.target.settings.n_ctx, host.library, notify)
-            times = _known(second, host)
-            if times is not None:
-                return Partner(second, times, weighed(times, host), time.perf_counter)
-        except EdgeSpecError as error:
-            notify(Notice("draft-unusable", f"{one.id} cannot draft: {error}"))
-    return None
+def weighed_by(times: PairTimes, tuned: Tuned | None, acceptance: PairAcceptance | None = None) -> Choice | None:
+    """What these predict. None where the target was not measured."""
+    return weighed(PairFacts(times, acceptance), tuned)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from edgespec.choice import LOOKAHEAD, DraftChoice
 from edgespec.engine.profiles import Profiles
+from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.cost import CostTable, DraftCosts
 from edgespec.spec.ledger import Entry
 from edgespec.spec.measured import MeasuredPolicy
@@ -33,6 +34,7 @@ class Policies:
     number of tokens. `journal` gets every ledger entry, in the thread that runs the rounds. `own`: a policy of the
     caller's that decides everything instead. `store`: what was learnt of drafters in earlier runs, and where `close`
     keeps it. `draft_costs`: what drafters that cost time were measured to take, anew for every policy, by name.
+    `experience`: what was measured of drafters, for those that no earlier run knows; anew for every policy.
     """
 
     def __init__(
@@ -42,8 +44,10 @@ class Policies:
         own: Policy | None = None,
         store: Profiles | None = None,
         draft_costs: Callable[[], Mapping[str, DraftCosts]] = dict,
+        experience: Callable[[], Acceptance] = Acceptance,
     ) -> None:
         self._draft_costs = draft_costs
+        self._experience = experience
         self._store = store
         self._table = table
         self._journal = journal
@@ -100,4 +104,5 @@ class Policies:
         policy = MeasuredPolicy(table, self._draft_costs(), leaves_for(choice), write)
         if self._store is not None:
             policy.acceptance.recall(self._store.load(choice))
+        policy.acceptance.recall(self._experience())
         return policy

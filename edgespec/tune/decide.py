@@ -25,7 +25,9 @@ CLEARLY_SLOWER = 1.4
 # After the coarse round a setting must be this close to the fastest at one of the contexts: its three or four passes
 # are within some percent of what the full curve will say.
 WORTH_THE_CURVE = 1.08
-# Chance that a drafted token is right if those before it are: an ordinary text with an ordinary drafter.
+# Chance that a drafted token is right if those before it are: an ordinary text with an ordinary drafter. Also what is
+# assumed of a second model until it was measured, and what a policy believes of a drafter that it has never seen: so
+# nothing is predicted to pay that a policy without experience would not try.
 PRIOR_ACCEPTANCE = 0.6
 # Part of an exact answer's tokens that come from rounds with drafts, before anything is known.
 DRAFTED_SHARE = 0.5

@@ -13,8 +13,12 @@ from click.testing import CliRunner, Result
 from edgespec.backend import cores
 from edgespec.backend.cores import CoreUse
 from edgespec.cli.tune import tune
+from edgespec.engine import Engine, EngineOptions, candidates
 from edgespec.errors import BadInput, EdgeSpecError
+from edgespec.library.resolve import ResolvedModel
 from edgespec.tune.search import Search
+from tests.library.toy_card import toy_card
+from tools.make_toy_model import write_toy_model
 
 Tune = Callable[..., Result]
 
@@ -140,3 +144,54 @@ def test_no_model_no_table(run: Tune, toy: Path, tmp_path: Path) -> None:
 
 def test_wrong_kv_type(run: Tune, toy: Path) -> None:
     assert run(toy, "--kv-type", "f8").exit_code == 2
+
+
+# -- second models --------------------------------------------------------------------------------------------------
+
+
+def test_a_second_model_is_measured_beside_it_and_shown(run: Tune, toy: Path, tmp_path: Path) -> None:
+    twin = write_toy_model(tmp_path / "twin.gguf")
+    arguments = (toy, "--cap", 4, "--draft-model", twin)
+    (pair,) = json.loads(run(*arguments, "--json").stdout)["pairs"]
+    assert pair["draft"] == "twin"
+    assert pair["acceptance"]["n_tokens"] > 100
+    assert pair["acceptance"]["top1"] > 0.6  # the same weights, but a random model is nearly undecided
+    assert set(pair["predicted"]) == {"plain", "serial", "overlapped"}
+    assert pair["chosen"] in pair["predicted"]
+    assert pair["in_turn"]["step_seconds"]["64"] > 0.0
+    lines = run(*arguments).stdout.splitlines()
+    start = lines.index("twin drafting for toy")
+    assert lines[start + 1].startswith("A step takes ")
+    assert re.match(r"Of \d+ tokens that the model said, the draft would have said \d+%", lines[start + 3])
+    assert [line.split()[0] for line in lines[start + 5 : start + 8]] == ["plain", "serial", "overlapped"]
+    assert sum(line.endswith("chosen") for line in lines[start + 5 : start + 8]) == 1
+    with Engine.open(toy, EngineOptions(threads=1, draft_model=str(twin))) as engine:
+        assert engine.partner is not None
+        assert engine.partner.facts.acceptance is not None
+        assert all(notice.code != "measuring-draft" for notice in engine.notices)
+
+
+def test_known_drafts_on_disk_are_measured_without_being_named(
+    run: Tune, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twin = write_toy_model(tmp_path / "twin.gguf")
+    model = ResolvedModel(toy, toy_card(b""), "toy")
+    monkeypatch.setattr("edgespec.cli.tune.ensure_model", lambda *_arguments, **_options: model)
+    monkeypatch.setattr(candidates, "drafts_on_disk", lambda _card: iter([("twin", twin)]))
+    assert [one["draft"] for one in json.loads(run(toy, "--cap", 4, "--json").stdout)["pairs"]] == ["twin"]
+    assert json.loads(run(toy, "--cap", 4, "--draft-model", "none", "--json").stdout)["pairs"] == []
+
+
+def test_beside_busy_programs_no_pair_is_measured(
+    run: Tune, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cores, "others", 1.0)
+    twin = write_toy_model(tmp_path / "twin.gguf")
+    told = json.loads(run(toy, "--cap", 4, "--draft-model", twin, "--json").stdout)
+    assert told["pairs"] == []
+    assert [one["code"] for one in told["notices"]] == ["tuned-under-load", "pair-not-measured"]
+
+
+def test_a_second_model_beside_a_cache_that_nobody_uses_is_refused(run: Tune, toy: Path) -> None:
+    with pytest.raises(BadInput, match="--kv-type q8_0 with --draft-model twin"):
+        run(toy, "--kv-type", "q8_0", "--draft-model", "twin")

@@ -11,10 +11,13 @@ import pytest
 
 from edgespec.backend import machine
 from edgespec.choice import DraftChoice
-from edgespec.engine import Engine, EngineOptions, GenerateOptions, pairing
+from edgespec.engine import Engine, EngineOptions, GenerateOptions, pairfacts, pairing, standings
+from edgespec.engine.arrangement import Arranger
+from edgespec.engine.pairfacts import PairFacts
 from edgespec.engine.pairing import Host
-from edgespec.engine.partner import left_for, weigh
+from edgespec.engine.progress import Progress, Stage
 from edgespec.engine.second import Second, fitting_gguf
+from edgespec.engine.weighing import weigh
 from edgespec.errors import (
     BadInput,
     CorruptModel,
@@ -35,6 +38,7 @@ from edgespec.spec.ports import IntArray
 from edgespec.spec.ratio import VERIFIER_NAMES, CannotVerify
 from edgespec.spec.step import Ranked, StepLimits, StepModel
 from edgespec.tune.pair import PairTimes, StepTimes, measure_pair
+from edgespec.tune.tuning import Tuned
 from tools.make_toy_model import SHAPES, Kind, write_toy_model
 
 PROMPT = "the small river runs under the old bridge and the children"
@@ -100,7 +104,7 @@ def placed(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
     beside = placement is Placement.OVERLAPPED
     times = PairTimes(slow if beside else steps, steps, 1, 0.0, 0.0)
 
-    def weighed(_times: PairTimes, _host: Host, _acceptance: float = 0.7) -> Choice | None:
+    def weighed(_facts: PairFacts, _tuned: Tuned | None) -> Choice | None:
         choice = weigh(FLAT, FLAT if beside else STEEP, times, constant(0.8))
         assert choice.best.placement is placement
         return choice
@@ -137,6 +141,36 @@ def test_answers_are_the_same_wherever_the_draft_runs(
             assert counts is None
 
 
+def test_a_draft_that_loses_beside_the_target_goes_on_in_turn_and_says_so_once(
+    models: Path, plain: Callable[[GenerateOptions], Completion], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed(Placement.OVERLAPPED, monkeypatch)
+    monkeypatch.setattr(standings, "_LEAST_TOKENS", 1)
+    # Whatever a round takes beside the draft, plain decoding would have been faster.
+    monkeypatch.setattr(Arranger, "t1_seconds", lambda _self, _context: 1e-7)
+    with Engine.open(models / "target.gguf", options(models / "twin.gguf")) as engine:
+        assert engine.partner is not None
+        asked = replace(ASKED, sampling=WARM)
+        got = [told(engine, asked) for _ in range(3)]
+        assert not engine.partner.is_beside
+    assert [one.token_ids for one in got] == [plain(asked).token_ids] * 3
+    codes = [[notice.code for notice in one.notices] for one in got]
+    assert [one.count("draft-in-turn") for one in codes] == [0, 1, 0]
+
+
+def test_measuring_may_be_given_up(models: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EDGESPEC_HOME", str(tmp_path))
+    told: list[Progress] = []
+
+    def goes_on(now: Progress) -> bool:
+        told.append(now)
+        return now.stage is not Stage.TUNE
+
+    with pytest.raises(EngineFailure, match="did not measure the draft other"):
+        Engine.open(models / "target.gguf", options(models / "other.gguf"), on_progress=goes_on)
+    assert [one.stage for one in told].count(Stage.TUNE) == 1
+
+
 def test_a_cascade_of_three_models_says_the_same(
     models: Path, plain: Callable[[GenerateOptions], Completion], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,15 +195,21 @@ def test_what_was_measured_once_is_known_the_next_time(
         made.append(measure(*arguments))  # type: ignore[arg-type]
         return made[-1]
 
-    monkeypatch.setattr(pairing, "measure_pair", counted)
-    found = []
+    monkeypatch.setattr(pairfacts, "measure_pair", counted)
+    found: list[PairFacts] = []
+    notices: list[list[str]] = []
     for _ in range(2):
         with Engine.open(models / "target.gguf", options(models / "other.gguf")) as engine:
             assert engine.partner is not None
-            found.append(engine.partner.times)
+            found.append(engine.partner.facts)
+            notices.append([notice.code for notice in engine.notices])
     assert len(made) == 1
-    assert found == [made[0], made[0]]
+    assert found[0] == found[1]
+    assert found[0].times == made[0]
     assert made[0].in_turn.read_seconds > 0.0
+    assert found[0].acceptance is not None
+    assert found[0].acceptance.n_tokens > 100
+    assert [codes.count("measuring-draft") for codes in notices] == [1, 0]
 
 
 def test_without_a_tuning_auto_drafts_nothing_and_a_model_asked_for_by_name_does(models: Path) -> None:
@@ -332,25 +372,13 @@ def broken(monkeypatch: pytest.MonkeyPatch, fault: Callable[[Ranked], Ranked], a
 
         return replace(second, make=make)
 
-    def measure(_second: Second, _host: Host) -> PairTimes:
+    def measure(*_arguments: object) -> PairFacts:
         steps = StepTimes(1, ((64, 0.001),), 0.001, ((1, 0.001),))
         measured.set()
-        return PairTimes(steps, steps, 1, 0.0, 0.0)
+        return PairFacts(PairTimes(steps, steps, 1, 0.0, 0.0))
 
     monkeypatch.setattr(pairing, "find_second", found)
     monkeypatch.setattr(pairing, "measured", measure)
-    monkeypatch.setattr(pairing, "_known", lambda _second, _host: None)
-
-
-# -- threads that are left ------------------------------------------------------------------------------------------
-
-
-def test_what_some_threads_cost_lies_between_one_and_all() -> None:
-    one = CostTable((0,), (1, 2), ((0.4, 0.8),))
-    four = CostTable((0,), (1, 2), ((0.1, 0.2),))
-    assert left_for(four, one, 4, 4) == four
-    assert left_for(four, one, 4, 1) == one
-    assert left_for(four, one, 4, 2).seconds[0] == pytest.approx((0.2, 0.4))
 
 
 # -- verifiers ------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgespec.engine.placing import Course, Placer
+from edgespec.engine.standings import BESIDE, IN_TURN, Standings
 
 T1 = 0.1
 
@@ -20,6 +21,33 @@ def test_an_answer_begins_beside_the_draft_only_where_one_works_there() -> None:
         placer.work_ahead(may)
     assert told == [False, True]
     Placer().work_ahead(False)
+
+
+def test_the_course_of_an_answer_is_that_of_its_drafter() -> None:
+    courses = [Course(beside=False, way=IN_TURN), Course(beside=True)]
+    placer = Placer(lambda _may: None, lambda _context: T1, iter(courses).__next__)
+    assert placer.begin(exact=True, drafts=True) is None
+    assert [placer.begin(exact=False, drafts=True) for _ in courses] == courses
+
+
+def test_an_answer_in_turn_stays_so_and_its_rounds_are_told() -> None:
+    standings = Standings("draft", {IN_TURN: 0.5, BESIDE: 0.6}, IN_TURN)
+    course = Course(beside=False, way=IN_TURN, standings=standings)
+    for _ in range(200):
+        course.settle(0.01, 3, T1)
+        assert not course.beside
+    assert standings.cost(IN_TURN) < 0.1
+    assert standings.cost(IN_TURN) < standings.cost(BESIDE) < 0.1
+
+
+def test_plain_rounds_of_an_answer_beside_it_count_for_that_way() -> None:
+    standings = Standings("draft", {IN_TURN: 0.5, BESIDE: 0.4}, BESIDE)
+    course = Course(beside=True, standings=standings)
+    for _ in range(300):
+        course.settle(2 * T1 if course.beside else T1, 1, T1)
+    assert not course.beside
+    assert standings.cost(BESIDE) > 0.8
+    assert standings.choose() is IN_TURN
 
 
 def test_rounds_that_gain_go_on_beside_it() -> None:

@@ -6,6 +6,7 @@ from edgespec.choice import DraftChoice
 from edgespec.engine.policies import Policies
 from edgespec.engine.profiles import Profiles
 from edgespec.records import Records
+from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.cost import CostTable
 from edgespec.spec.ledger import Entry
 from edgespec.spec.measured import MeasuredPolicy
@@ -45,6 +46,24 @@ def test_new_prices_reach_every_policy_and_those_made_later() -> None:
     assert auto.t1_seconds == 0.010
     policies.reprice(SLOW)
     assert auto.t1_seconds == policies.of({LOOKUP}).t1_seconds == 0.020
+
+
+def test_what_was_measured_of_a_drafter_counts_until_an_earlier_run_knows_better(tmp_path: Path) -> None:
+    def experience() -> Acceptance:
+        seen = Acceptance()
+        for _ in range(20):
+            seen.profile("draft").observe(0, 0.9, right=True)
+        return seen
+
+    store = Profiles("a target", Records(tmp_path / "profiles.json"), lambda _notice: None)
+    known = Acceptance()
+    for _ in range(50):
+        known.profile("draft").observe(0, 0.9, right=False)
+    store.save(AUTO, known)
+    auto, lookup = (Policies(TABLE, store=store, experience=experience).of({one}) for one in (AUTO, LOOKUP))
+    assert isinstance(auto, MeasuredPolicy)
+    assert isinstance(lookup, MeasuredPolicy)
+    assert auto.acceptance.profile("draft").acceptance < 0.5 < lookup.acceptance.profile("draft").acceptance
 
 
 def test_a_table_that_comes_later_ends_the_guessing() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgespec.backend.toy import ToyModel, ToyRows, ToyTarget
@@ -20,8 +20,6 @@ from tests.spec import rows
 from tests.spec.plain_decoding import Asked, PaddedReader, Plain, plain_exact, plain_fast
 from tests.spec.test_round import (
     BATCHES,
-    EXACT,
-    FAST,
     WIDTH_CLASSES,
     WatchedTarget,
     begin,
@@ -36,6 +34,8 @@ from tests.spec.test_round import (
 
 ROWS = st.one_of(rows.small_rows(), rows.large_rows())
 N_TOP = st.sampled_from([0, 1, 2, 5, 20])
+# That the tokens agree is the round's own test, with many more.
+DECODED = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 
 
 def ranked(row: FloatArray) -> list[int]:
@@ -129,7 +129,7 @@ def agree(scorer: Scorer, tokens: Sequence[int], plain: list[TokenScore]) -> Non
     assert scorer.scores == plain[: len(tokens)]
 
 
-@FAST
+@DECODED
 @given(st.data(), models(), policies())
 def test_the_scores_of_a_batch_are_those_of_plain_decoding(
     data: st.DataObject, model: ToyModel, policy: Policy
@@ -153,7 +153,7 @@ def test_the_scores_of_a_batch_are_those_of_plain_decoding(
         check_end(target, one)
 
 
-@EXACT
+@DECODED
 @given(st.data(), models(), policies(), st.sampled_from(WIDTH_CLASSES), N_TOP)
 def test_the_scores_of_an_exact_answer_are_bitwise_those_of_plain_decoding(
     data: st.DataObject, model: ToyModel, policy: Policy, widths: tuple[int, ...], n_top: int
