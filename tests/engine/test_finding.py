@@ -8,7 +8,7 @@ import pytest
 
 from edgespec.engine.finding import find_model
 from edgespec.engine.progress import Progress, Stage
-from edgespec.errors import EngineFailure, NetworkUnavailable
+from edgespec.errors import GivenUp, NetworkUnavailable
 from tests.cli.toy_home import ToyHome, make_toy_home
 
 
@@ -33,7 +33,7 @@ def test_a_download_is_told_and_what_is_there_is_not_fetched_again(
 
 
 def test_a_download_that_is_given_up_leaves_no_model_and_can_be_repeated(home: ToyHome) -> None:
-    with pytest.raises(EngineFailure, match="given up"):
+    with pytest.raises(GivenUp, match="given up"):
         find_model("toy", lambda _: False)
     assert not home.installed.exists()
     assert find_model("toy").path.read_bytes() == home.content
