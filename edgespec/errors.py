@@ -94,5 +94,11 @@ class PairMismatch(EdgeSpecError):
     exit_code = 16
 
 
+class GivenUp(EdgeSpecError):
+    """The caller's progress callback returned False: a download, a load or a measurement ended there."""
+
+    exit_code = 17
+
+
 class StaleRows(RuntimeError):
     """A programming error: a `Rows` object was read after its target's next call."""

@@ -33,7 +33,7 @@ from edgespec import (
     SamplingSettings,
     Stage,
 )
-from edgespec.errors import BadInput, ContextOverflow, CorruptModel, EngineFailure, ModelNotFound
+from edgespec.errors import BadInput, ContextOverflow, CorruptModel, EngineFailure, GivenUp, ModelNotFound
 from tests.toy_start import ROOT, environment
 from tools.make_toy_model import SHAPES, Kind, corrupt, write_toy_model
 
@@ -286,7 +286,7 @@ def test_a_load_tells_how_far_it_is_and_is_given_up_by_false(toy: Path) -> None:
     assert [now.share for now in told] == sorted(now.share for now in told)
     assert told[-1].share == 1.0
     before = set(threading.enumerate())
-    with pytest.raises(EngineFailure, match="given up"):
+    with pytest.raises(GivenUp, match="given up"):
         Engine.open(toy, OPTIONS, on_progress=lambda _: False)
     assert set(threading.enumerate()) == before
 

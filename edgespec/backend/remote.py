@@ -188,6 +188,7 @@ class RemoteStep:
         try:
             child = self._child = Child(self._command(self._spec), self._open_seconds)
         except OSError as error:
+            self._give_up()
             raise EngineFailure(f"cannot start a process for the draft {self.name}", str(error), _REMEDY) from error
         if self._is_closed:  # meanwhile, by another thread
             self._end_child()

@@ -87,6 +87,18 @@ def listen(stream: IO[bytes], calls: queue.SimpleQueue[Frame]) -> None:
         os._exit(1)
 
 
+def _own_input() -> IO[bytes]:
+    """What was stdin. From now on stdin is empty: no native code reads a frame, and on Windows none waits for one.
+    There whoever asks what kind of file stdin is, as Fortran's library does while it is loaded, waits for a pending
+    read.
+    """
+    own = os.fdopen(os.dup(0), "rb")
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    return own
+
+
 def _own_output() -> IO[bytes]:
     """What was stdout. From now on every other word written to stdout, also by native code, goes to stderr."""
     own = os.fdopen(os.dup(1), "wb")
@@ -98,9 +110,9 @@ def main() -> None:
     # Ctrl-C reaches the whole group of processes; only the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_quietly()
-    out = _own_output()
+    own, out = _own_input(), _own_output()
     calls: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-    threading.Thread(target=listen, args=(sys.stdin.buffer, calls), daemon=True).start()
+    threading.Thread(target=listen, args=(own, calls), daemon=True).start()
     try:
         serve(build(sys.argv[1]), calls, out)
     except BrokenPipeError:

@@ -15,6 +15,7 @@ from edgespec.cli.downloads import ensure_model
 from edgespec.cli.options import ModelFlags, engine_options
 from edgespec.cli.screen import Screen
 from edgespec.engine import Engine, Extras
+from edgespec.engine.progress import Progress
 from edgespec.errors import EdgeSpecError
 from edgespec.library.resolve import ResolvedModel
 
@@ -48,10 +49,10 @@ def load_model(
     """Raises the engine's errors, and KeyboardInterrupt; nothing stays loaded then."""
     options = replace(engine_options(flags), tune_when_idle=tune_when_idle)
     with screen.console.status(f"loading {found.name}") as status:
-        loading = Loading(status, found.name)
+        loading = Loading(status)
         with loading.holding_ctrl_c():
             try:
-                engine = Engine.open(found, options, screen.notice, loading.progress, extras)
+                engine = Engine.open(found, options, screen.notice, extras, loading.progress)
             except EdgeSpecError:
                 if loading.interrupted:  # what failed is only the load that we gave up
                     raise KeyboardInterrupt from None
@@ -67,16 +68,15 @@ class Loading:
     so from then on the wish is kept in `interrupted` and ends the load.
     """
 
-    def __init__(self, status: Status, name: str) -> None:
+    def __init__(self, status: Status) -> None:
         self.interrupted = False
         self._begun = False
         self._status = status
-        self._name = name
 
-    def progress(self, done: float) -> bool:
-        """The loaded part, 0 to 1; False gives up."""
+    def progress(self, now: Progress) -> bool:
+        """Shown; False gives up."""
         self._begun = True
-        self._status.update(f"loading {self._name} {done:.0%}")
+        self._status.update(f"{now.doing} {now.share:.0%}")
         return not self.interrupted
 
     @contextmanager

@@ -5,10 +5,11 @@ from __future__ import annotations
 from edgespec.doctor.facts import Facts, SecondFacts
 from edgespec.doctor.finding import Finding
 from edgespec.engine.pairing import fitting, weighed_by
-from edgespec.engine.partner import PRIOR_ACCEPTANCE
 from edgespec.events import Notice
 from edgespec.library.header import GgufHeader
 from edgespec.spec.latency import Placement
+from edgespec.tune.agreement import stored_acceptance
+from edgespec.tune.decide import PRIOR_ACCEPTANCE
 from edgespec.tune.pair import pair_records, stored_pair
 from edgespec.tune.tuning import Tuned
 
@@ -21,7 +22,8 @@ def second_facts(
     second = fitting(first, target, n_ctx, library, notices.append)
     n_threads = tuned.settings.n_threads if tuned else 0
     times = stored_pair(target.path, second.fingerprint, library, n_threads, pair_records())
-    choice = weighed_by(times, tuned) if times else None
+    agreement = stored_acceptance(target.path, second.fingerprint, library, pair_records())
+    choice = weighed_by(times, tuned, agreement) if times else None
     if choice is None:
         return SecondFacts(second.name, home=second.home.value)
     plain = next(one for one in (choice.best, *(loser.estimate for loser in choice.losers)) if _is_plain(one.placement))
@@ -29,7 +31,7 @@ def second_facts(
         second.name,
         choice.best.placement.value,
         choice.best.tokens_per_second / plain.tokens_per_second,
-        PRIOR_ACCEPTANCE,
+        agreement.top1 if agreement else PRIOR_ACCEPTANCE,
         tuple(loser.reason for loser in choice.losers),
         second.home.value,
     )
@@ -47,7 +49,7 @@ def second_not_measured(facts: Facts) -> Finding | None:
         "second-not-measured",
         "it is not known what the second model costs beside this one",
         f"{second.name}: no times of this pair on this machine",
-        "run 'edgespec tune', then open the pair once: it is measured when a second model is named",
+        "run 'edgespec tune MODEL --draft-model DRAFT'",
     )
 
 

@@ -61,7 +61,10 @@ class CascadeDrafter:
         n_nodes = min(plan.max_nodes, room)
         if min(n_nodes, plan.max_leaves) <= 0 or not text:
             return EMPTY
-        tokens, survival = self._grow(sequence, text, n_nodes, plan)
+        try:
+            tokens, survival = self._grow(sequence, text, n_nodes, plan)
+        finally:
+            self._policy.end(sequence)
         self.n_drafted += len(tokens)
         return chain(tokens, survival, mode=self._claims.mode) if tokens else EMPTY
 

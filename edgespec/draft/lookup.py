@@ -55,7 +55,7 @@ class LookupDrafter:
 
     def begin(self, sequence: SequenceId, prompt: IntArray) -> None:
         tokens: list[int] = prompt.tolist()
-        text = self._text(sequence) if sequence in self._texts else None
+        text = self._texts.get(sequence)  # what is not indexed yet is in the prompt again, or was dropped since
         if text is None or tokens[: len(text)] != text.text:
             text = self._texts[sequence] = SuffixAutomaton()
         self.n_indexed += len(tokens) - len(text)

@@ -21,7 +21,7 @@ from edgespec.engine.hosting import end_tokens as end_tokens
 from edgespec.engine.hosting import host_of
 from edgespec.engine.idle import IdleTuner
 from edgespec.engine.job import Request
-from edgespec.engine.opening import Opened, Progress, open_model
+from edgespec.engine.opening import Opened, open_model
 from edgespec.engine.options import EngineOptions, GenerateOptions
 from edgespec.engine.pace import PaceStatus
 from edgespec.engine.paced import paced
@@ -155,7 +155,6 @@ class Engine:
         model: str | Path | ResolvedModel | None = None,
         options: EngineOptions | None = None,
         on_notice: Callable[[Notice], None] | None = None,
-        progress: Progress | None = None,
         extras: Extras | None = None,
         on_progress: OnProgress | None = None,
     ) -> Engine:
@@ -163,8 +162,8 @@ class Engine:
         for the starter model.
 
         `on_progress` hears of a download, of the load, and of measuring a second model that was never measured, and
-        returns False to give up, which raises EngineFailure; `progress` gets the loaded part alone, 0 to 1. `extras`
-        are for who brings parts of his own. Raises EdgeSpecError.
+        returns False to give up, which raises GivenUp. `extras` are for who brings parts of his own. Raises
+        EdgeSpecError.
         """
         notices: list[Notice] = []
 
@@ -175,7 +174,7 @@ class Engine:
 
         found = model if isinstance(model, ResolvedModel) else find_model(model, on_progress)
         options = options or EngineOptions()
-        opened = open_model(found.path, options, notify, loading(found.name, on_progress, progress))
+        opened = open_model(found.path, options, notify, loading(found.name, on_progress))
         try:
             partner = find_partner(options.draft_model, found.card, host_of(opened, found.card), notify, on_progress)
             corpus = shelf_of(opened, options, notify)

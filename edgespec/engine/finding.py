@@ -13,8 +13,7 @@ from edgespec.library.resolve import Fetchers, ResolvedModel, open_library, reso
 
 
 def find_model(model: str | Path | None, on_progress: OnProgress | None = None) -> ResolvedModel:
-    """`on_progress` hears of a download only. Raises what `resolve` and the fetchers raise, and EngineFailure when it
-    was given up.
+    """`on_progress` hears of a download only. Raises what `resolve` and the fetchers raise, and GivenUp.
     """
     library, download = open_library(), Download(on_progress)
     reporter = Reporter(download.announce, download.progress)

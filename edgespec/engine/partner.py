@@ -37,7 +37,6 @@ from edgespec.spec.policy import Policy
 from edgespec.spec.ports import Drafter
 from edgespec.spec.step import StepModel
 from edgespec.spec.tree import DraftMode
-from edgespec.tune.decide import PRIOR_ACCEPTANCE as PRIOR_ACCEPTANCE
 from edgespec.tune.pair import PairTimes, StepTimes
 from edgespec.tune.tuning import Tuned
 

@@ -1,6 +1,7 @@
 """How far something that takes long has come: a download, a load, a measurement. One callback for all of them.
 
-Contract: a callback that returns False gives the work up; anything else lets it go on. Knows nobody who reports.
+Contract: a callback that returns False gives the work up, which raises GivenUp; anything else lets it go on. Knows
+nobody who reports.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from edgespec.errors import EngineFailure
+from edgespec.errors import GivenUp
 
 
 class Stage(str, Enum):
@@ -37,22 +38,19 @@ class Progress:
 OnProgress = Callable[[Progress], object]
 
 
-def loading(
-    name: str, on_progress: OnProgress | None, on_part: Callable[[float], bool] | None
-) -> Callable[[float], bool]:
-    """What a load reports its part to, 0 to 1. Both are told; it is False as soon as one of them gives up."""
+def loading(name: str, on_progress: OnProgress | None) -> Callable[[float], bool]:
+    """What a load reports its part to, 0 to 1. Raises GivenUp out of the load."""
 
     def report(part: float) -> bool:
-        goes_on = on_progress is None or on_progress(Progress(Stage.LOAD, part, 1.0, f"loading {name}")) is not False
-        return (on_part is None or on_part(part)) and goes_on
+        if on_progress is not None and on_progress(Progress(Stage.LOAD, part, 1.0, f"loading {name}")) is False:
+            raise GivenUp(f"did not load the model {name}", "loading was given up", "open it again to load it")
+        return True
 
     return report
 
 
 class Download:
-    """What the library's reporter is made of. Raises EngineFailure out of the fetcher where the callback gives up;
-    whole parts stay for the next try.
-    """
+    """What the library's reporter is made of. Raises GivenUp out of the fetcher; whole parts stay for the next try."""
 
     def __init__(self, on_progress: OnProgress | None) -> None:
         self._on_progress = on_progress
@@ -65,4 +63,4 @@ class Download:
         if self._on_progress is None:
             return
         if self._on_progress(Progress(Stage.DOWNLOAD, n_done, n_total, self._doing)) is False:
-            raise EngineFailure("did not download the model", "the download was given up", "open it again to go on")
+            raise GivenUp("did not download the model", "the download was given up", "open it again to go on")

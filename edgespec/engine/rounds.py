@@ -36,6 +36,7 @@ class Rounds:
         self._clock = clock
         self._verifiers: dict[str, Verifier] = {}
         self._loop = Loop(target, policies.of(()), self._verifier(PATH), clock)
+        self._asked: list[Policy] = []  # those that have decided anything; there are few, and they are kept for good
 
     def batches(self, ready: list[Job]) -> Iterator[list[Job]]:
         """Those with the same verifier share passes; an exact one is alone here (see CacheBook.reserve)."""
@@ -54,6 +55,8 @@ class Rounds:
         policy, verifier = self.policy(batch), self._verifier(batch[0].request.options.verify)
         if self._loop.policy is not policy or self._loop.verifier is not verifier:
             self._loop = replace(self._loop, policy=policy, verifier=verifier)
+        if all(one is not policy for one in self._asked):
+            self._asked.append(policy)
         reports = self._loop.run([job.drafting for job in batch])
         self._stepping.tell(batch)
         now = self._clock()
@@ -62,6 +65,11 @@ class Rounds:
             self._compare(job, report, policy.t1_seconds, len(batch))
         return reports
 
+    def end(self, job: Job) -> None:
+        """Its answer is over. A policy may have decided for it that would not now: others have come and gone."""
+        for policy in self._asked:
+            policy.end(job.request.sequence)
+
     def _verifier(self, name: str) -> Verifier:
         if name not in self._verifiers:
             self._verifiers[name] = verifier_of(name)
@@ -69,8 +77,11 @@ class Rounds:
 
     def _compare(self, job: Job, report: RoundReport, t1_seconds: float, n_sequences: int) -> None:
         """Against plain decoding; beside a draft that means on all cores."""
-        if job.course is not None and job.course.beside:
-            t1_seconds = self._placer.plain_seconds(len(job.decoding.tokens)) or t1_seconds
-        if job.course is not None and t1_seconds > 0.0:
-            job.course.settle(report.seconds / n_sequences, len(report.tokens), t1_seconds)
+        if job.course is not None:
+            # The table's price both ways: one with today's load in it would favour the way it was learned in.
+            priced = self._placer.plain_seconds(len(job.decoding.tokens)) or t1_seconds
+            if priced > 0.0:
+                job.course.settle(report.seconds / n_sequences, len(report.tokens), priced)
+            if job.course.beside:
+                t1_seconds = priced
         job.compare(report, t1_seconds * n_sequences)

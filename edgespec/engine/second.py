@@ -21,7 +21,7 @@ from edgespec.backend.settings import LlamaSettings
 from edgespec.config import cache_dir
 from edgespec.errors import MissingExtra, NotEnoughMemory, UnsupportedModel
 from edgespec.events import Notice
-from edgespec.library.drafts import DraftNeed, gguf_draft, in_child, plan_together, step_draft
+from edgespec.library.drafts import DRAFT_ROWS, DraftNeed, gguf_draft, in_child, plan_together, step_draft
 from edgespec.library.header import GgufHeader, read_header
 from edgespec.library.memory import CacheShape
 from edgespec.library.pair import Pairing, pair, pair_step
@@ -33,8 +33,6 @@ from edgespec.tune.pair import StepTimes
 
 Notify = Callable[[Notice], None]
 
-# Rows of one run: a chain's tokens that were accepted meanwhile go along with its next one.
-_MAX_ROWS = 16
 # A call that takes so many times what was measured is stuck: other programs on the same cores make steps ten times as
 # long, and late texts some times. No less than the seconds, since a machine that swaps or wakes up is as slow as that.
 _STUCK = 20.0
@@ -119,9 +117,9 @@ def fitting_gguf(path: Path, name: str, target: GgufHeader, n_ctx: int, library:
     from edgespec.backend.llama.step import draft_settings, open_step
 
     wished = min(n_ctx, header.context_length or n_ctx)
-    usual = draft_settings(wished, 1, max_rows=_MAX_ROWS)
+    usual = draft_settings(wished, 1, max_rows=DRAFT_ROWS)
     home = gguf_home(usual)
-    need = gguf_draft(header, CacheShape(_MAX_ROWS), wished, name)
+    need = gguf_draft(header, CacheShape(DRAFT_ROWS), wished, name)
     cells = fitted(in_child(need) if home is Home.CHILD else need, notify).n_ctx
     trials = Records(cache_dir() / "trials.json")
     proven = proven_settings(path, replace(usual, n_ctx=cells), library, trials, notify)

@@ -316,6 +316,7 @@ class Worker:
             self._jobs.remove(job)
         for drafter in job.drafters:
             drafter.end(job.request.sequence)
+        self._rounds.end(job)
         job.request.answer.cancel_token.forget(self._break_off)
         self._stepping.end(job)
         if not job.request.keep:

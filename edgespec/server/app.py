@@ -101,16 +101,20 @@ class Answers:
             )
         except ClientDisconnect:
             return
-        wanted = self._parse(Fields.parse(body), self._service.defaults)
+        # A request of many megabytes takes seconds, in which other streams go on.
+        wanted = await asyncio.to_thread(self._wanted, body)
         cancel = CancelToken()
-        async with cancelling_when_gone(receive, cancel), self._service.desk.answering(wanted, cancel) as ticket:
-            # A client that takes nothing any more is hung up on by leaving here.
-            with suppress(ClientLeft, asyncio.TimeoutError):
+        # A client that takes nothing any more is hung up on by leaving here.
+        with suppress(ClientLeft, asyncio.TimeoutError):
+            async with cancelling_when_gone(receive, cancel), self._service.desk.answering(wanted, cancel) as ticket:
                 await self._respond(wanted, ticket, scope, receive, send)
+
+    def _wanted(self, body: bytes) -> Wanted:
+        return self._parse(Fields.parse(body), self._service.defaults)
 
     async def _respond(self, wanted: Wanted, ticket: Ticket, scope: Scope, receive: Receive, send: Send) -> None:
         name = f"{'chatcmpl' if wanted.is_chat else 'cmpl'}-{secrets.token_hex(12)}"
-        reply = Reply(name, int(time.time()), self._service.model, wanted.is_chat)
+        reply = Reply(name, int(time.time()), self._service.model, wanted.is_chat, wanted.token_ids)
         scores = None if wanted.n_top_logprobs is None else ScoreWriter(self._service.spelling, wanted.is_chat)
         stalled_seconds = self._service.desk.limits.stalled_seconds
         if wanted.stream:
@@ -118,7 +122,7 @@ class Answers:
             return
         completion = await ticket.completion()
         spoken = taken_apart(completion.text, ticket.read.functions)
-        response = _json(reply.whole(completion, predicted(ticket, completion), scores, spoken))
+        response = _json(reply.whole(completion, await predicted(ticket, completion), scores, spoken))
         await asyncio.wait_for(response(scope, receive, send), stalled_seconds)
 
 

@@ -32,12 +32,15 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The frame of one answer. created: seconds since 1970. is_chat: else it is a completion of a text."""
+    """The frame of one answer. created: seconds since 1970. is_chat: else it is a completion of a text. token_ids: the
+    answer's are told.
+    """
 
     id: str
     created: int
     model: str
     is_chat: bool
+    token_ids: bool = False
 
     def whole(
         self,
@@ -58,7 +61,8 @@ class Reply:
         choice = {"index": 0, **said, "logprobs": logprobs, "finish_reason": _finish(completion, spoken.calls)}
         body = self._frame(choice, "chat.completion" if self.is_chat else "text_completion")
         usage = {"usage": _usage(completion, predicted)}
-        return encoded({**body, **usage, "timings": _timings(completion), "edgespec": _details(completion)})
+        details = {**_details(completion), **self._ids(completion.token_ids)}
+        return encoded({**body, **usage, "timings": _timings(completion), "edgespec": details})
 
     def opening(self, include_usage: bool) -> bytes:
         """The event before a chat's first text; b"" for a completion."""
@@ -68,17 +72,18 @@ class Reply:
 
     def events(self, pieces: Sequence[Piece], include_usage: bool, scores: ScoreWriter | None = None) -> bytes:
         """An event for each run of pieces that came from the same place. Those without text are told only where log
-        probabilities were asked for.
+        probabilities or ids were asked for.
         """
         parts = []
         for source, run in groupby(pieces, key=lambda piece: piece.source):
             together = list(run)
             text = "".join(piece.text for piece in together)
-            if text or scores is not None:
+            if text or scores is not None or self.token_ids:
                 logprobs = None if scores is None else scores.write([one for piece in together for one in piece.scores])
                 chunk = self._chunk({"content": text}, text, None, include_usage, logprobs)
-                n_tokens = sum(len(piece.token_ids) for piece in together)
-                parts.append(event({**chunk, "edgespec": {"source": source, "n_tokens": n_tokens}}))
+                ids = [token for piece in together for token in piece.token_ids]
+                details = {"source": source, "n_tokens": len(ids), **self._ids(ids)}
+                parts.append(event({**chunk, "edgespec": details}))
         return b"".join(parts)
 
     def rounds(self, told: JsonObject, include_usage: bool) -> bytes:
@@ -105,6 +110,9 @@ class Reply:
             return end + DONE
         body = self._frame(None, self._chunk_kind)
         return end + event({**body, "usage": _usage(completion, predicted)}) + DONE
+
+    def _ids(self, token_ids: Sequence[int]) -> JsonObject:
+        return {"token_ids": list(token_ids)} if self.token_ids else {}
 
     @property
     def _chunk_kind(self) -> str:

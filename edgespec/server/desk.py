@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -96,12 +96,14 @@ class Desk:
 
     @asynccontextmanager
     async def answering(self, wanted: Wanted, cancel: CancelToken) -> AsyncIterator[Ticket]:
-        """Whoever leaves early has cancelled. Raises Refusal when there is no place, and what the engine refuses."""
+        """Whoever leaves early has cancelled. Raises Refusal when there is no place,
+        ClientLeft, and what the engine refuses.
+        """
         self._enter(cancel)
         started = self._clock()
         ending = None
         try:
-            read = await asyncio.to_thread(self._reader.read, wanted)
+            read = await self._read(wanted, cancel)
             feed = self._feed(read) if wanted.rounds else None
             # An exact answer is a function of its request alone, so it goes on from nobody's cache.
             exact = read.options.exact
@@ -113,7 +115,7 @@ class Desk:
             # The first grammar takes most of a second to make ready.
             try:
                 answer = await asyncio.to_thread(submit) if read.options.grammar else submit()
-            except EdgeSpecError:
+            except BaseException:  # whatever it was, no sequence stays behind; raised again
                 self._engine.release(sequence)
                 raise
             ticket = Ticket(AsyncAnswer(answer), read, lambda: self._closed, feed)
@@ -128,6 +130,27 @@ class Desk:
                 task = asyncio.create_task(ending)
                 self._ending.add(task)
                 task.add_done_callback(self._ending.discard)
+
+    async def _read(self, wanted: Wanted, cancel: CancelToken) -> Read:
+        """Raises ClientLeft or Refusal as soon as it is cancelled: the thread ends by itself, with nobody waiting."""
+        loop, leaving = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(leaving.set)
+
+        cancel.on_cancel(wake)
+        reading = asyncio.create_task(asyncio.to_thread(self._reader.read, wanted))
+        reading.add_done_callback(lambda task: task.cancelled() or task.exception())  # what it raises may be no news
+        left = asyncio.create_task(leaving.wait())
+        try:
+            await asyncio.wait((reading, left), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            left.cancel()
+            cancel.forget(wake)
+        if not reading.done():
+            raise closing() if self._closed else ClientLeft
+        return reading.result()
 
     def _feed(self, read: Read) -> RoundFeed:
         engine, choice = self._engine, read.options.draft

@@ -40,7 +40,7 @@ class Fields:
         """Raises Refusal for a field that is not `known`: nothing that a client asks for is silently ignored."""
         for name in self._values:
             if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
+                close = difflib.get_close_matches(name[:80], known, n=1)
                 remedy = f"perhaps you mean '{close[0]}'" if close else "leave it out"
                 path = _printable(self.path(name))
                 raise Refusal(path, "there is no such parameter", remedy, code="unknown_parameter", param=path)
@@ -73,9 +73,11 @@ class Fields:
         if value is None:
             return default
         if isinstance(value, float) and value.is_integer():  # JavaScript knows one kind of number only
-            return int(value)
+            value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.wrong(name, int)
+        if abs(value) >= 2**64:  # as wide as a seed; a number of a thousand digits helps nobody in a message
+            raise self.refuse(name, "it has more than 64 bits", "give a smaller number")
         return value
 
     def number(self, name: str, default: float) -> float:

@@ -15,6 +15,8 @@ Schema = dict[str, object]
 
 # More are no use, and each costs time at every character.
 MAX_STOPS = 16
+# Reading a stop takes a second for each million characters, and no answer is waited for meanwhile that could say them.
+MAX_STOP_CHARACTERS = 4096
 ANYTHING: Schema = {}
 NULL: Schema = {"type": "null"}
 STRING: Schema = {"type": "string"}
@@ -110,6 +112,7 @@ TOOL_CHOICE: Schema = {
     "description": "With auto the answer is text or calls; with required, or a function's name, a call. The tools of "
     "none are not shown to the model.",
 }
+STOP: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARACTERS}
 STREAM_OPTIONS: dict[str, Schema] = {"include_usage": flag(), "include_obfuscation": ANYTHING}
 PREDICTION: dict[str, Schema] = {"type": {"const": "content"}, "content": CONTENT}
 OWN: dict[str, Schema] = {
@@ -117,6 +120,7 @@ OWN: dict[str, Schema] = {
     "exact": flag("Bit for bit what plain decoding says, whatever is drafted."),
     "verify": text("How guesses are checked."),
     "rounds": flag("The stream tells what comes of the drafts."),
+    "token_ids": flag("The numbers of the answer's tokens go into the reply's `edgespec` object."),
 }
 JSON_SCHEMA: dict[str, Schema] = {
     "name": STRING,
@@ -143,7 +147,7 @@ SHARED: dict[str, Schema] = {
     "temperature": number("0 takes the likeliest token."),
     "top_p": number(),
     "n": {"enum": [1, None]},
-    "stop": optional({"anyOf": [STRING, {"type": "array", "items": STRING, "maxItems": MAX_STOPS}]}),
+    "stop": optional({"anyOf": [STOP, {"type": "array", "items": STOP, "maxItems": MAX_STOPS}]}),
     "seed": whole(minimum=-(2**63), maximum=2**64 - 1),
     "presence_penalty": number(),
     "frequency_penalty": number(),

@@ -6,11 +6,15 @@ Knows no routes and no engine.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from edgespec.errors import BadInput, ContextOverflow, EdgeSpecError, MissingExtra, NotEnoughMemory
 
 # The API's names for whose fault it is.
 _CLIENT, _SERVER = "invalid_request_error", "server_error"
+# Of each part of a message: what a request repeats back to its sender can be megabytes.
+_MOST_CHARACTERS = 400
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -43,6 +47,15 @@ def closing() -> Refusal:
     return Refusal("the answer was dropped", "the server is shutting down", "ask again", status=503, code="closing")
 
 
+@contextmanager
+def about(param: str) -> Iterator[None]:
+    """Names the parameter that a BadInput inside is about."""
+    try:
+        yield
+    except BadInput as error:
+        raise Refusal(error.what, error.why, error.remedy, code="invalid_value", param=param) from None
+
+
 def refusal_of(error: EdgeSpecError) -> Refusal:
     """How any error of edgespec looks from outside."""
     if isinstance(error, Refusal):
@@ -62,8 +75,13 @@ def refusal_of(error: EdgeSpecError) -> Refusal:
 def error_body(refusal: Refusal) -> bytes:
     """{"error": {message, type, param, code}} in UTF-8."""
     kind = _KINDS.get(refusal.status, _CLIENT if refusal.status < 500 else _SERVER)
-    error = {"message": str(refusal), "type": kind, "param": refusal.param, "code": refusal.code}
+    short = EdgeSpecError(*(_shortened(part) for part in (refusal.what, refusal.why, refusal.remedy)))
+    error = {"message": str(short), "type": kind, "param": refusal.param, "code": refusal.code}
     return json.dumps({"error": error}, ensure_ascii=False).encode()
+
+
+def _shortened(part: str) -> str:
+    return part if len(part) <= _MOST_CHARACTERS else f"{part[:_MOST_CHARACTERS]}..."
 
 
 def error_headers(refusal: Refusal) -> dict[str, str]:

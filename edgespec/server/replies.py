@@ -61,9 +61,11 @@ DETAILS: dict[str, Schema] = {
     "first_token_ms": NUMBER,
     "notices": list_of(all_of({"code": STRING, "message": STRING})),
 }
+# Told where they were asked for.
+IDS = list_of(WHOLE)
 # In a stream: of a run of pieces, of the rounds so far, and at the end of the whole.
 STREAM_DETAILS = object_of(
-    {**DETAILS, "source": STRING, "n_tokens": WHOLE, "rounds": {"type": "object"}, "why": STRING}
+    {**DETAILS, "source": STRING, "n_tokens": WHOLE, "token_ids": IDS, "rounds": {"type": "object"}, "why": STRING}
 )
 
 _BYTES = optional(list_of({"type": "integer", "minimum": 0, "maximum": 255}))
@@ -119,7 +121,7 @@ def _answer(kind: str, choices: Schema, **more: Schema) -> dict[str, Schema]:
 def _whole(kind: str, said: dict[str, Schema], logprobs: Schema, finish: Schema) -> Schema:
     choice = all_of({"index": {"const": 0}, **said, "logprobs": optional(logprobs), "finish_reason": finish})
     choices = {**list_of(choice), "minItems": 1, "maxItems": 1}
-    details = all_of(DETAILS)
+    details = all_of({**DETAILS, "token_ids": IDS}, ("token_ids",))
     return all_of(_answer(kind, choices, usage=ref("Usage"), timings=ref("Timings"), edgespec=details))
 
 

@@ -68,7 +68,7 @@ class EventStream:
             return b"data: " + error_body(refusal_of(error)) + b"\n\n"
         told = None if ticket.rounds is None else ticket.rounds.whole()
         held, spoken = screen.finish()
-        told_of = predicted(ticket, completion)
+        told_of = await predicted(ticket, completion)
         end = self._reply.closing(completion, told_of, self._include_usage, told, spoken.calls)
         return self._events(held) + end
 
@@ -84,11 +84,11 @@ class EventStream:
         await asyncio.wait_for(send(message), self._stalled_seconds)
 
 
-def predicted(ticket: Ticket, completion: Completion) -> Predicted | None:
+async def predicted(ticket: Ticket, completion: Completion) -> Predicted | None:
     """None if nothing was predicted."""
     if not ticket.read.prediction:
         return None
-    n_accepted = n_came_true(ticket.read.prediction, completion.token_ids)
+    n_accepted = await asyncio.to_thread(n_came_true, ticket.read.prediction, completion.token_ids)
     return Predicted(n_accepted, len(ticket.read.prediction) - n_accepted)
 
 

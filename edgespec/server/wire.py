@@ -17,8 +17,10 @@ from edgespec.errors import BadInput
 from edgespec.server import parameters
 from edgespec.server.fields import Fields, kind_of
 from edgespec.server.messages import content_text, parse_messages
-from edgespec.server.refusals import unsupported
+from edgespec.server.refusals import Refusal, unsupported
 from edgespec.server.tools import NO_TOOLS, ToolUse, json_text, parse_tools
+from edgespec.spec.law import SamplingSettings
+from edgespec.spec.ratio import PATH, VERIFIER_NAMES
 from edgespec.text.grammar import Grammar
 from edgespec.text.template import Message
 
@@ -45,7 +47,9 @@ Prompt = Chat | str | tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One request. include_usage: at the end of a stream. rounds: the stream tells what comes of the drafts."""
+    """One request. include_usage: at the end of a stream. rounds: the stream tells what comes of the drafts. token_ids:
+    the reply tells those of the answer.
+    """
 
     prompt: Prompt
     options: GenerateOptions
@@ -53,6 +57,7 @@ class Wanted:
     include_usage: bool = False
     tools: ToolUse = NO_TOOLS
     rounds: bool = False
+    token_ids: bool = False
 
     @property
     def n_top_logprobs(self) -> int | None:
@@ -112,41 +117,69 @@ def _shared(request: Fields, prompt: Prompt, defaults: Defaults) -> Wanted:
     if rounds and not stream:
         raise own.refuse("rounds", "only a stream tells them", "set stream to true")
     include_usage = stream_options.flag("include_usage", False)
-    return Wanted(prompt, _options(request, defaults), stream, include_usage, rounds=rounds)
+    token_ids = own.flag("token_ids", False)
+    return Wanted(prompt, _options(request, defaults), stream, include_usage, rounds=rounds, token_ids=token_ids)
 
 
 def _options(request: Fields, defaults: Defaults) -> GenerateOptions:
     usual = defaults.options
-    sampling = usual.sampling
     own = request.inner("edgespec")
     own.only(parameters.OWN)
-    stop = (*request.texts("stop"), *usual.stop)
-    if len(stop) > parameters.MAX_STOPS:
-        raise request.refuse("stop", f"there are {len(stop)}", f"give at most {parameters.MAX_STOPS}")
     most = _at_least_one(request, "max_tokens", usual.max_tokens)
     draft = own.text("draft", usual.draft.value)
     return replace(
         usual,
-        sampling=replace(
-            sampling,
-            temperature=request.number("temperature", sampling.temperature),
-            top_p=request.number("top_p", sampling.top_p),
-            top_k=request.whole("top_k", sampling.top_k),
-            min_p=request.number("min_p", sampling.min_p),
-            repeat_penalty=request.number("repeat_penalty", sampling.repeat_penalty),
-            frequency_penalty=request.number("frequency_penalty", sampling.frequency_penalty),
-            presence_penalty=request.number("presence_penalty", sampling.presence_penalty),
-            penalty_last_n=request.whole("repeat_last_n", sampling.penalty_last_n),
-            logit_bias=request.whole_keyed("logit_bias") or sampling.logit_bias,
-            seed=_seed(request, defaults.seed),
-        ),
+        sampling=_sampling(request, defaults),
         max_tokens=_at_least_one(request, "max_completion_tokens", most),
-        stop=stop,
+        stop=(*_stops(request), *usual.stop),
         exact=own.flag("exact", usual.exact),
-        verify=own.text("verify", usual.verify),
+        verify=_verifier(own, usual),
         draft=_draft(own, draft),
         prediction=_prediction(request) or usual.prediction,
     )
+
+
+def _sampling(request: Fields, defaults: Defaults) -> SamplingSettings:
+    usual = defaults.options.sampling
+    try:
+        return replace(
+            usual,
+            temperature=request.number("temperature", usual.temperature),
+            top_p=request.number("top_p", usual.top_p),
+            top_k=request.whole("top_k", usual.top_k),
+            min_p=request.number("min_p", usual.min_p),
+            repeat_penalty=request.number("repeat_penalty", usual.repeat_penalty),
+            frequency_penalty=request.number("frequency_penalty", usual.frequency_penalty),
+            presence_penalty=request.number("presence_penalty", usual.presence_penalty),
+            penalty_last_n=request.whole("repeat_last_n", usual.penalty_last_n),
+            logit_bias=request.whole_keyed("logit_bias") or usual.logit_bias,
+            seed=_seed(request, defaults.seed),
+        )
+    except BadInput as error:  # it begins with the name of the field
+        what = error.what.replace("penalty_last_n", "repeat_last_n")
+        name = what.partition(" ")[0]
+        raise Refusal(what, error.why, error.remedy, code="invalid_value", param=name) from None
+
+
+def _stops(request: Fields) -> tuple[str, ...]:
+    stops = request.texts("stop")
+    if len(stops) > parameters.MAX_STOPS:
+        raise request.refuse("stop", f"there are {len(stops)}", f"give at most {parameters.MAX_STOPS}")
+    if "" in stops:
+        raise request.refuse("stop", "an empty text would end every answer before it begins", "leave it out")
+    if any(len(stop) > parameters.MAX_STOP_CHARACTERS for stop in stops):
+        most = parameters.MAX_STOP_CHARACTERS
+        raise request.refuse("stop", f"it is longer than {most} characters", "give the beginning of it")
+    return stops
+
+
+def _verifier(own: Fields, usual: GenerateOptions) -> str:
+    name = own.text("verify", usual.verify)
+    if name not in VERIFIER_NAMES:
+        raise own.refuse("verify", f"there is no {name[:40]!r}", f"give one of {', '.join(VERIFIER_NAMES)}")
+    if own.flag("exact", usual.exact) and name != PATH:
+        raise own.refuse("verify", f"with {name!r} no answer is exact", f"give {PATH!r}, or leave exact out")
+    return name
 
 
 def _at_least_one(request: Fields, name: str, usual: int) -> int:

@@ -16,6 +16,7 @@ from edgespec.spec.cost import CostTable, DraftCosts
 from edgespec.spec.ledger import Entry, Ledger
 from edgespec.spec.livecosts import LiveCosts
 from edgespec.spec.policy import Offer, Proposed
+from edgespec.spec.ports import SequenceId
 from edgespec.spec.prices import Prices
 from edgespec.spec.rests import Rests
 from edgespec.spec.sequence import SequenceState
@@ -113,6 +114,12 @@ class Books:
         if not done.n_nodes:
             self._price_token(report.n_rows, done.context, len(reports))
 
+    def end(self, sequence: SequenceId) -> None:
+        """Forget what is known of this answer alone: its next guesses, if it has any, are about another text."""
+        self.accounts.close(sequence)
+        self.calls.investments.end(sequence)
+        self.acceptance.forget(sequence)
+
     def charge(self, seconds: float) -> None:
         """Drafters took this time outside of rounds, say to read a prompt: the ledger has to earn it back."""
         self._settle(Entry(seconds, seconds, 0, self.t1_seconds))
@@ -149,9 +156,7 @@ class Books:
 
     def _close(self, state: SequenceState) -> None:
         if state.finish is not None:
-            self.accounts.close(state.id)
-            self.calls.investments.end(state.id)
-            self.acceptance.forget(state.id)
+            self.end(state.id)
 
     def _learn_costs(self, done: Round, calls: Seq[Proposed], report: RoundReport, draft_seconds: float) -> None:
         for one in calls:

@@ -114,11 +114,17 @@ class Calls:
         self.investments.begin_round()
 
     def is_free(self, drafter: str, t1_seconds: float) -> bool:
+        """Is it asked without weighing its call? Calls of this round that are as cheap teach nothing."""
+        if drafter not in self._declared:
+            self._cheap_seconds = _CHEAP_SHARE * t1_seconds
+        return self.seems_free(drafter, t1_seconds)
+
+    def seems_free(self, drafter: str, t1_seconds: float) -> bool:
+        """The same of a price of which no round is the matter. From any thread."""
         if drafter in self._declared:
             return False
         costs = self.costs.get(drafter)
-        self._cheap_seconds = _CHEAP_SHARE * t1_seconds
-        return costs is None or costs.cheapest <= self._cheap_seconds
+        return costs is None or costs.cheapest <= _CHEAP_SHARE * t1_seconds
 
     def may_ask(self, t1_seconds: float) -> bool:
         """May a free drafter be asked? The ledger has the last word even there."""

@@ -157,6 +157,10 @@ class DraftCosts:
             self._by_size = self._prices(max(n_nodes, _SIZES))
         return self._by_size[n_nodes]
 
+    def view(self, n_nodes: int) -> float:
+        """`seconds`, from any thread: it leaves no trace."""
+        return self._prices(n_nodes)[n_nodes] if self._seconds else 0.0
+
     def _prices(self, most: int) -> list[float]:
         """Seconds by nodes 0..most."""
         prices = [0.0, *(self._between(n) for n in range(1, max(most, *self._seconds) + 1))]
@@ -165,15 +169,16 @@ class DraftCosts:
         return prices
 
     def _between(self, n_nodes: int) -> float:
-        sizes = list(self._seconds)
+        known = self._seconds
+        sizes = list(known)
         if n_nodes >= sizes[-1]:
-            return self._seconds[sizes[-1]] * n_nodes / sizes[-1]
+            return known[sizes[-1]] * n_nodes / sizes[-1]
         upper = bisect_left(sizes, n_nodes)
         if upper == 0 or sizes[upper] == n_nodes:
-            return self._seconds[sizes[upper]]
+            return known[sizes[upper]]
         low, high = sizes[upper - 1], sizes[upper]
         share = (n_nodes - low) / (high - low)
-        return self._seconds[low] * (1.0 - share) + self._seconds[high] * share
+        return known[low] * (1.0 - share) + known[high] * share
 
     @property
     def read_seconds(self) -> float:
@@ -203,8 +208,7 @@ class DraftCosts:
         steps, reading = seconds * (1.0 - share), seconds * share
         known = self.seconds(n_nodes)
         if known <= 0.0:
-            self._seconds[n_nodes] = max(steps, 1e-9)
-            self._seconds = dict(sorted(self._seconds.items()))
+            self._seconds = dict(sorted({**self._seconds, n_nodes: max(steps, 1e-9)}.items()))
         else:
             self._correct(n_nodes, steps, known, 0.1 * (1.0 - share))
             self.excess.observe(math.log(max(seconds, 1e-9) / (known + self.reading(n_read))))
@@ -227,8 +231,8 @@ class DraftCosts:
     def _correct(self, n_nodes: int, steps: float, known: float, rate: float) -> None:
         most = max(known, self._peak_seconds * n_nodes)
         factor = 1.0 + rate * (min(steps, 3.0 * most) / known - 1.0)
-        self._seconds[n_nodes] = known
         others = math.sqrt(factor)
-        scaled = {n: s * (factor if n == n_nodes else others) for n, s in self._seconds.items()}
+        sizes = {**self._seconds, n_nodes: known}
+        scaled = {n: s * (factor if n == n_nodes else others) for n, s in sizes.items()}
         self._seconds = dict(sorted(scaled.items()))
         self._peak_seconds = max(min(steps, 3.0 * most) / n_nodes, _PEAK_KEPT * self._peak_seconds)

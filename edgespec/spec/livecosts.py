@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Sequence as Seq
 
 from edgespec.spec.cost import CostTable, Excess
 from edgespec.spec.trials import Trials
@@ -86,20 +87,29 @@ class LiveCosts:
         """
         grain = context // _CONTEXT_GRAIN
         if self._prices[0] != grain:
-            widths = sorted(self._shifts)
-            steps = self._steps(widths, grain * _CONTEXT_GRAIN + _CONTEXT_GRAIN // 2)
-            places = (bisect_left(widths, rows) for rows in range(self.table.widest + 1))
-            self._prices = (grain, [steps[place] for place in places])
+            self._prices = (grain, self._priced(grain))
         return self._prices[1]
 
-    def _steps(self, widths: list[int], context: int) -> list[float]:
+    def _priced(self, grain: int) -> list[float]:
+        shifts = self._shifts.copy()  # `view` is asked while rounds go on
+        widths = sorted(shifts)
+        steps = self._steps(widths, shifts, grain * _CONTEXT_GRAIN + _CONTEXT_GRAIN // 2)
+        places = (bisect_left(widths, rows) for rows in range(self.table.widest + 1))
+        return [steps[place] for place in places]
+
+    def view(self, widths: Seq[int], context: int) -> list[float]:
+        """`seconds` of these measured widths. From any thread: it leaves no trace."""
+        prices = self._priced(context // _CONTEXT_GRAIN)
+        return [prices[rows] * self.load + self.overhead_seconds for rows in widths]
+
+    def _steps(self, widths: list[int], shifts: dict[int, float], context: int) -> list[float]:
         """One for each width. An unmeasured one is taken as the measured one above it, shifted, and never as cheaper
         than the one below it: that would be noise.
         """
         measured = dict(zip(self.table.widths, self.table.at(context), strict=True))
         steps: list[float] = []
         for width in widths:
-            seconds = measured[self._carrier(width)] * math.exp(self._shifts[width])
+            seconds = measured[self._carrier(width)] * math.exp(shifts[width])
             steps.append(seconds if width in measured else max(seconds, steps[-1]))
         return steps
 

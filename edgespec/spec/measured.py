@@ -32,6 +32,7 @@ from edgespec.spec.policy import Decision, DrafterView, Explanation, Offer, Prop
 from edgespec.spec.ports import Capabilities, IntArray, Plan, SequenceId
 from edgespec.spec.predict import best_size, break_even_table
 from edgespec.spec.prices import Pricing
+from edgespec.spec.profile import Profile
 from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftMode, DraftTree
 from edgespec.spec.underway import Round, spent_of_grants
@@ -283,6 +284,10 @@ class MeasuredPolicy:
     def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
         self._books.record(self._round, offers, reports, draft_seconds)
 
+    def end(self, sequence: SequenceId) -> None:
+        self._settle_rests()
+        self._books.end(sequence)
+
     def charge(self, seconds: float) -> None:
         self._settle_rests()
         self._books.charge(seconds)
@@ -306,10 +311,12 @@ class MeasuredPolicy:
     # -- explain ----------------------------------------------------------------------------------------------------
 
     def explain(self, context: int, width_class: tuple[int, ...] = ()) -> Explanation:
-        """What holds at so many tokens of context; `width_class` is an exact request's."""
+        """What holds at so many tokens of context; `width_class` is an exact request's. From any thread, while rounds
+        go on: of those that rest, the last few may be missing.
+        """
         costs, widths = self.costs, self.costs.table.widths
         widths = tuple(width for width in widths if not width_class or width in width_class) or (1,)
-        seconds = [costs.seconds(width, context) for width in widths]
+        seconds = costs.view(widths, context)
         return Explanation(
             last=self.decision,
             rounds=dict(self._rounds.copy()),
@@ -321,7 +328,7 @@ class MeasuredPolicy:
         )
 
     def _view(self, name: str, t1_seconds: float) -> DrafterView:
-        profile = self.acceptance.profile(name)
-        is_free = self.calls.is_free(name, t1_seconds)
-        seconds = self.calls.costs[name].seconds(1)
+        profile = self.acceptance.profiles.get(name) or Profile()
+        is_free = self.calls.seems_free(name, t1_seconds)
+        seconds = self.calls.costs[name].view(1)
         return DrafterView(name, profile.n_steps, profile.acceptance, profile.trust, seconds, is_free)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from edgespec.events import RoundReport
 from edgespec.spec.cost import CostTable
-from edgespec.spec.ports import Capabilities, IntArray, Plan
+from edgespec.spec.ports import Capabilities, IntArray, Plan, SequenceId
 from edgespec.spec.predict import BreakEven
 from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import DraftTree, best_first, merge, n_pinned, unpinned
@@ -152,6 +152,11 @@ class Policy(Protocol):
         A sequence that failed in this round has a report without tokens.
         """
 
+    def end(self, sequence: SequenceId) -> None:
+        """The answer is over, however it came to its end: what is known of it alone is no longer of use. Ending an
+        unknown one is not an error.
+        """
+
     def charge(self, seconds: float) -> None:
         """Drafters took this time outside of rounds, say to read a prompt."""
 
@@ -211,6 +216,9 @@ class FixedPolicy:
         pass
 
     def record(self, offers: Seq[Offer], reports: Seq[RoundReport], draft_seconds: float) -> None:
+        pass
+
+    def end(self, sequence: SequenceId) -> None:
         pass
 
     def charge(self, seconds: float) -> None:

@@ -72,6 +72,7 @@ class GrammarCompiler:
             raise _refused(grammar, str(error)) from error
         if matcher.is_error():
             raise _refused(grammar, matcher.get_error())
+        _try_to_begin(grammar, matcher.deep_copy())
         return matcher
 
 
@@ -190,6 +191,17 @@ def source(grammar: Grammar, matchers: type[LLMatcher]) -> str:
     return matchers.grammar_from_json_schema(
         grammar.text, defaults={"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
     )
+
+
+def _try_to_begin(grammar: Grammar, matcher: LLMatcher) -> None:
+    """Only then the library sees that a grammar has no text, or is too complex. Raises BadInput."""
+    try:
+        matcher.compute_bitmask()
+        reason = matcher.get_error() if matcher.is_error() else ""
+    except ValueError as error:
+        reason = str(error)
+    if reason:
+        raise _refused(grammar, f"no answer can begin with it: {_first_line(reason)}")
 
 
 def _refused(grammar: Grammar, reason: str) -> BadInput:

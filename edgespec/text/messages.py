@@ -32,8 +32,10 @@ class Tool:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-        if self.parameters:
-            read_object(self.parameters, f"the parameters of {self.name}")
+        kind = read_object(self.parameters, f"the parameters of {self.name}").get("type") if self.parameters else None
+        if kind not in (None, "object"):  # a call names its arguments: no other shape can be one
+            why = f"their type is {json.dumps(kind)[:80]}"
+            raise BadInput(f"the parameters of {self.name}", why, 'describe them by {"type": "object", ...}')
 
     @property
     def schema(self) -> dict[str, object]:

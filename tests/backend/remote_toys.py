@@ -79,6 +79,12 @@ def gated(argument: str) -> TableStep:
     return TableStep()
 
 
+def nosy(argument: str) -> TableStep:
+    """Reads stdin to its end first."""
+    assert not os.read(0, 1)
+    return table(argument)
+
+
 def table(argument: str) -> TableStep:
     if argument:
         raise EngineFailure(f"cannot open {argument}", "there is no such draft", "look again")

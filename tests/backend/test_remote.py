@@ -217,6 +217,34 @@ def test_a_program_that_is_not_there() -> None:
         RemoteStep("onnx:x", command=lambda _: ["/no/such/program"])
 
 
+def test_a_system_that_starts_no_process_any_more_is_not_asked_all_the_time() -> None:
+    clock, programs = Clock(), [sys.executable]
+    with closing(RemoteStep(SPEC, clock=clock, command=lambda spec: [programs[-1], *child_command(spec)[1:]])) as step:
+        step.read(row(1), 0)
+        programs.append("/no/such/program")
+        psutil.Process(step.pid).kill()
+        with pytest.raises(StepLost, match="died"):
+            step.read(row(1), 0)
+        clock.now += 1.0
+        with pytest.raises(EngineFailure, match="cannot start a process"):
+            step.is_there()
+        for _ in range(9):
+            with pytest.raises(StepLost, match="pauses"):
+                step.is_there()
+        assert (step.n_starts, step.pid) == (2, 0)
+        programs.pop()
+        clock.now += 2.0
+        until(step.is_there)
+        step.read(row(1), 0)
+
+
+def test_its_pipe_is_not_what_native_code_finds_as_stdin() -> None:
+    """Else a library could read a frame, and on Windows one that is only loaded would wait for the next."""
+    with closing(RemoteStep("python:tests.backend.remote_toys:nosy:")) as step:
+        assert step.limits == TableStep.limits
+        assert same(step.run(row(1), 0), TableStep().run(row(1), 0))
+
+
 def test_a_model_that_does_not_open_says_why() -> None:
     clock = Clock()
     with closing(RemoteStep(SPEC + "smol", clock=clock)) as step:

@@ -11,13 +11,14 @@ from edgespec.cli.opening import Loading, open_model
 from edgespec.cli.options import ModelFlags
 from edgespec.cli.paint import Look
 from edgespec.cli.screen import Screen
+from edgespec.engine.progress import Progress, Stage
 from edgespec.errors import CorruptModel
 
 FLAGS = ModelFlags(ctx_size=512, threads=1, gpu_layers=None, draft_model=None, corpus=(), remember=False, offline=True)
 
 
 def loading() -> Loading:
-    return Loading(Console(file=io.StringIO()).status("loading"), "toy")
+    return Loading(Console(file=io.StringIO()).status("loading"))
 
 
 def screen() -> Screen:
@@ -42,9 +43,9 @@ def test_ctrl_c_before_the_library_begins_raises() -> None:
 def test_ctrl_c_in_the_library_ends_the_load() -> None:
     one = loading()
     with one.holding_ctrl_c():
-        assert one.progress(0.0)
+        assert one.progress(Progress(Stage.LOAD, 0.0, 1.0, "loading toy"))
         signal.raise_signal(signal.SIGINT)
-        assert not one.progress(0.5)
+        assert not one.progress(Progress(Stage.TUNE, 0.5, 1.0, "measuring"))
     assert one.interrupted
 
 
@@ -53,10 +54,10 @@ def test_an_interrupted_load_is_no_damaged_model(
 ) -> None:
     real = Loading.progress
 
-    def pressing(self: Loading, done: float) -> bool:
-        real(self, done)
+    def pressing(self: Loading, now: Progress) -> bool:
+        real(self, now)
         signal.raise_signal(signal.SIGINT)
-        return real(self, done)
+        return real(self, now)
 
     monkeypatch.setattr(Loading, "progress", pressing)
     with pytest.raises(KeyboardInterrupt):

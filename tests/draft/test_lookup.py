@@ -93,6 +93,16 @@ def test_what_was_followed_is_known_when_the_sequence_begins_again() -> None:
     assert drafted(drafter, Plan(2)) == [5, 9]
 
 
+def test_what_was_followed_and_then_dropped_costs_no_index() -> None:
+    """A stop string, or a level above that takes other tokens: the text goes on from before them."""
+    drafter = drafter_on([1, 2, 3, 4])
+    drafter.follow(0, [7, 8])
+    drafter.begin(0, prompt_of([1, 2, 3, 4, 9, 1, 2, 3]))
+    assert drafter.indexed(0) == (1, 2, 3, 4, 9, 1, 2, 3)
+    assert drafter.n_indexed == 8, "the first four were not read again"
+    assert drafted(drafter, Plan(2)) == [4, 9]
+
+
 def test_matches_across_the_border_of_two_commits_are_found() -> None:
     drafter = drafter_on([0])
     say(drafter, 1, 2)

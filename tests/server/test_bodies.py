@@ -116,6 +116,16 @@ def test_a_stream_tells_the_scores_of_every_token_in_order() -> None:
     assert [one["choices"][0]["logprobs"]["text_offset"] for one in streamed] == [[0], [1], [2]]
 
 
+@pytest.mark.parametrize("reply", [CHAT, TEXT])
+def test_ids_are_told_whole_and_in_a_stream(reply: Reply) -> None:
+    telling = replace(reply, token_ids=True)
+    assert json.loads(telling.whole(completion_of("ab"), None))["edgespec"]["token_ids"] == [0, 1]
+    pieces = [*PIECES, Piece("", (6,), "")]  # whose text is not shown, as that of a call
+    told = [one["edgespec"]["token_ids"] for one in events_in(telling.events(pieces, include_usage=False))]
+    assert told == [[1], [2, 3, 4, 5], [6]]
+    assert "token_ids" not in json.loads(reply.whole(completion_of("ab"), None))["edgespec"]
+
+
 def test_pieces_without_text_are_no_event() -> None:
     assert TEXT.events([Piece("", (1,), "")], include_usage=False) == b""
     assert TEXT.opening(include_usage=True) == b""

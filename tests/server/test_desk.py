@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,15 +19,15 @@ from edgespec.choice import DraftChoice
 from edgespec.engine import CancelToken, Engine, GenerateOptions
 from edgespec.engine.cache import MAX_SEQUENCES
 from edgespec.errors import BadInput, EngineFailure
-from edgespec.server.desk import Desk, Limits
+from edgespec.server.desk import ClientLeft, Desk, Limits
 from edgespec.server.metrics import Metrics
-from edgespec.server.reading import PromptReader
+from edgespec.server.reading import PromptReader, Read
 from edgespec.server.refusals import Refusal
 from edgespec.server.wire import Defaults, Wanted
 from edgespec.spec.law import SamplingSettings
 from edgespec.spec.ports import Capabilities
 from tests.engine.toy_engine import EngineTarget, Gate, Pass, engine_over
-from tests.server.serving import Running, running, until
+from tests.server.serving import DEADLINE_SECONDS, Running, running, until
 from tests.text.toy_vocab import ToyVocabulary
 
 VOCAB = ToyVocabulary()
@@ -89,23 +90,56 @@ def test_a_place_is_free_again_when_the_engine_refuses_a_request() -> None:
         asyncio.run(ask(engine))
 
 
-def test_a_sequence_of_a_refused_request_is_freed() -> None:
-    target = toy()
-    strange = GenerateOptions(SamplingSettings(banned=(10**6,)), max_tokens=3)
+@pytest.mark.parametrize("error", [BadInput("a", "b", "c"), ValueError("a defect")])
+def test_a_sequence_of_a_refused_request_is_freed(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, short = toy(), replace(ENDLESS, max_tokens=3)
+
+    def fails(*_: object, **_named: object) -> None:
+        raise error
 
     async def ask(engine: Engine) -> None:
         desk = desk_of(engine)
-        async with desk.answering(Wanted("hello there", replace(ENDLESS, max_tokens=3)), CancelToken()) as ticket:
+        async with desk.answering(Wanted("hello there", short), CancelToken()) as ticket:
             await ticket.completion()
         await desk.settled()
         assert len(target.live()) == 1
-        with pytest.raises(BadInput, match="token 1000000"):
-            async with desk.answering(Wanted("hello there", strange), CancelToken()):
+        monkeypatch.setattr(engine, "submit", fails)
+        with pytest.raises(type(error)):
+            async with desk.answering(Wanted("hello there", short), CancelToken()):
                 raise AssertionError
         await asyncio.to_thread(until, lambda: not target.live())
 
     with engine_over(target) as engine:
         asyncio.run(ask(engine))
+
+
+@pytest.mark.parametrize(("closes", "raised"), [(True, Refusal), (False, ClientLeft)])
+def test_a_prompt_that_takes_long_is_not_waited_for(closes: bool, raised: type[Exception]) -> None:
+    begun, going_on = threading.Event(), threading.Event()
+
+    class Slow(PromptReader):
+        def read(self, wanted: Wanted) -> Read:
+            begun.set()
+            assert going_on.wait(DEADLINE_SECONDS)
+            raise ValueError("nobody hears of it")
+
+    async def leave(engine: Engine) -> None:
+        desk, cancel = Desk(engine, Slow(engine), Limits(2), Metrics()), CancelToken()
+
+        async def ask() -> None:
+            async with desk.answering(Wanted("hello", ENDLESS), cancel):
+                raise AssertionError
+
+        asking = asyncio.create_task(ask())
+        await asyncio.to_thread(begun.wait, DEADLINE_SECONDS)
+        (desk.close if closes else cancel.cancel)()
+        with pytest.raises(raised):
+            await asking
+        assert desk.n_open == 0
+        going_on.set()
+
+    with engine_over(toy()) as engine:
+        asyncio.run(leave(engine))
 
 
 def test_a_closed_desk_takes_on_nothing_and_cancels_what_runs() -> None:

@@ -75,7 +75,7 @@ def test_what_is_refused_by_name_is_described_as_such() -> None:
     ("inner", "known"),
     [
         ("stream_options", ["include_usage", "include_obfuscation"]),
-        ("edgespec", ["draft", "exact", "verify", "rounds"]),
+        ("edgespec", ["draft", "exact", "verify", "rounds", "token_ids"]),
         ("prediction", ["type", "content"]),
     ],
 )
@@ -96,7 +96,11 @@ ACCEPTED: list[dict[str, object]] = [
     {"tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False},
     {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "f"}}},
     {"logprobs": True, "top_logprobs": 3, "prediction": {"type": "content", "content": "x"}},
-    {"stream": True, "stream_options": {"include_usage": True}, "edgespec": {"rounds": True, "draft": "off"}},
+    {
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "edgespec": {"rounds": True, "token_ids": True, "draft": "off"},
+    },
 ]
 
 

@@ -26,6 +26,11 @@ def test_it_is_the_longest_common_subsequence(prediction: list[int], output: lis
     assert n_came_true(prediction, output) == by_table(prediction, output)
 
 
+def test_a_prediction_of_a_million_tokens_takes_no_time_to_speak_of() -> None:
+    prediction = [token % 5000 for token in range(1_000_000)]  # a number of a million bits for each token took minutes
+    assert n_came_true(prediction, [*range(300), 6000, *range(300)]) == 600
+
+
 @given(TOKENS)
 def test_all_of_a_text_that_came_true_counts(tokens: list[int]) -> None:
     assert n_came_true(tokens, tokens) == len(tokens)

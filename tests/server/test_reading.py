@@ -8,12 +8,14 @@ import pytest
 from edgespec.backend.toy import ToyModel
 from edgespec.choice import DraftChoice
 from edgespec.engine import GenerateOptions
-from edgespec.errors import BadInput
-from edgespec.server.reading import PromptReader
+from edgespec.errors import BadInput, ContextOverflow
+from edgespec.server.reading import LEAST_PIECE, PromptReader
 from edgespec.server.refusals import Refusal
 from edgespec.server.tools import ToolChoice, ToolUse
 from edgespec.server.wire import Chat, Wanted
+from edgespec.spec.law import SamplingSettings
 from edgespec.spec.ports import Capabilities
+from edgespec.text.grammar import Grammar
 from edgespec.text.messages import Message, Tool
 from edgespec.text.toolcalls import CallForm, call_grammar, free_grammar
 from tests.engine.toy_engine import EngineTarget, engine_over
@@ -84,6 +86,40 @@ def test_a_prediction_is_read_for_its_count() -> None:
     with engine_over(target()) as engine:
         read = PromptReader(engine).read(Wanted("ab", GenerateOptions(prediction="abc")))
     assert read.prediction == tuple(VOCAB.tokenize("abc"))
+
+
+def test_only_what_an_answer_could_say_is_drafted_from() -> None:
+    long = "ab" * LIMITS.n_ctx
+    with engine_over(target()) as engine:
+        read = PromptReader(engine).read(Wanted("ab", GenerateOptions(prediction=long)))
+    assert len(read.prediction) == len(VOCAB.tokenize(long)) > LIMITS.n_ctx
+    assert VOCAB.tokenize(read.options.prediction) == list(read.prediction[: LIMITS.n_ctx])
+
+
+def test_a_prompt_that_cannot_fit_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = max(len(VOCAB.piece(token)) for token in range(VOCAB.n_vocab))
+    fits = "a" * (LIMITS.n_ctx * max(longest, LEAST_PIECE, *map(len, VOCAB.special_tokens)))
+    with engine_over(target()) as engine:
+        reader = PromptReader(engine)
+        monkeypatch.setattr(engine.encoder, "encode", lambda _segments: [5])
+        assert reader.read(Wanted(fits, OPTIONS)).tokens == [5]
+        with pytest.raises(ContextOverflow, match=f"a prompt of {len(fits) + 1} characters"):
+            reader.read(Wanted(fits + "a", OPTIONS))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "param"),
+    [
+        (Wanted((10**30,), OPTIONS), "prompt"),
+        (Wanted("a", GenerateOptions(SamplingSettings(logit_bias=((10**6, 1.0),)))), "logit_bias"),
+        (replace(CHAT, options=replace(OPTIONS, grammar=Grammar.json_schema('{"type": "x"}'))), "response_format"),
+        (replace(CHAT, tools=ToolUse((Tool("f", "", '{"properties": 5}'),), ToolChoice.REQUIRED)), "tools"),
+    ],
+)
+def test_what_the_engine_would_refuse_is_refused_by_name(wanted: Wanted, param: str) -> None:
+    with engine_over(target()) as engine, pytest.raises(Refusal) as refused:
+        PromptReader(engine).read(wanted)
+    assert refused.value.param == param
 
 
 def test_a_second_model_must_be_there() -> None:

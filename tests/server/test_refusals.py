@@ -13,7 +13,7 @@ from edgespec.errors import (
     NotEnoughMemory,
     PairMismatch,
 )
-from edgespec.server.refusals import Refusal, busy, closing, error_body, error_headers, refusal_of, unsupported
+from edgespec.server.refusals import Refusal, about, busy, closing, error_body, error_headers, refusal_of, unsupported
 
 PARTS = ("a 7", "it is odd", "take an 8")
 
@@ -36,6 +36,20 @@ def test_every_error_has_a_status_and_a_body(error: EdgeSpecError, status: int, 
     assert refusal.status == status
     said = {"message": "a 7: it is odd; take an 8.", "type": kind, "param": None, "code": code}
     assert json.loads(error_body(refusal)) == {"error": said}
+
+
+def test_what_a_request_said_is_not_repeated_at_length() -> None:
+    message = json.loads(error_body(Refusal("x" * 10**6, "it is odd", "take another")))["error"]["message"]
+    assert message.endswith("xxx...: it is odd; take another.")
+    assert len(message) < 500
+
+
+def test_a_bad_input_may_be_said_to_be_about_a_parameter() -> None:
+    with pytest.raises(Refusal, match="a 7: it is odd") as refused, about("tools"):
+        raise BadInput(*PARTS)
+    assert (refused.value.param, refused.value.code, refused.value.status) == ("tools", "invalid_value", 400)
+    with pytest.raises(ContextOverflow), about("tools"):
+        raise ContextOverflow(*PARTS)
 
 
 def test_who_comes_too_early_is_told_when_to_come_again() -> None:

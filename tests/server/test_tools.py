@@ -194,7 +194,8 @@ def test_an_answer_that_is_no_call_has_the_form_that_was_asked_for(server: Runni
 
 
 def test_parameters_that_cannot_be_followed_are_refused(server: Running) -> None:
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "no-such-type"}}}
+    parameters = {"type": "object", "properties": {"a": {"type": "no-such-type"}}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
     for choice in ("auto", "required"):
         with server.http() as http:
             response = http.post(
@@ -202,6 +203,7 @@ def test_parameters_that_cannot_be_followed_are_refused(server: Running) -> None
             )
         assert response.status_code == 400
         assert response.json()["error"]["message"].startswith("the tools: ")
+        assert response.json()["error"]["param"] == "tools"
     assert server.n_open() == 0
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from edgespec.choice import DraftChoice
 from edgespec.engine import GenerateOptions
-from edgespec.errors import BadInput, EdgeSpecError
+from edgespec.errors import EdgeSpecError
 from edgespec.server.fields import Fields
+from edgespec.server.parameters import MAX_STOP_CHARACTERS
 from edgespec.server.refusals import Refusal
 from edgespec.server.tools import NO_TOOLS, ToolUse
 from edgespec.server.wire import Chat, Defaults, Wanted, parse_chat, parse_text
@@ -154,11 +155,31 @@ def test_what_is_wrong_is_named(request_: dict[str, Any], param: str) -> None:
     assert refused.value.param == param
 
 
-def test_values_out_of_range_are_the_laws_to_refuse() -> None:
-    with pytest.raises(BadInput, match="temperature"):
-        chat(temperature=-1)
-    with pytest.raises(BadInput, match="stop string ''"):
-        chat(stop="")
+@pytest.mark.parametrize(
+    ("request_", "param", "message"),
+    [
+        ({"temperature": -1}, "temperature", "temperature = -1.0: it must be between"),
+        ({"repeat_last_n": -1}, "repeat_last_n", "repeat_last_n = -1: it must be between"),
+        ({"logit_bias": {"5": 1, "05": 2}}, "logit_bias", "it names a token twice"),
+        ({"top_k": 10**400}, "top_k", "it has more than 64 bits"),
+        ({"max_tokens": -1e300}, "max_tokens", "it has more than 64 bits"),
+        ({"stop": ["a", ""]}, "stop", "an empty text would end every answer"),
+        ({"stop": "x" * (MAX_STOP_CHARACTERS + 1)}, "stop", "it is longer than"),
+        ({"edgespec": {"verify": "x"}}, "edgespec.verify", "there is no 'x'; give one of path, "),
+        ({"edgespec": {"verify": "block", "exact": True}}, "edgespec.verify", "with 'block' no answer is exact"),
+    ],
+)
+def test_values_out_of_range_are_named_as_the_request_names_them(
+    request_: dict[str, Any], param: str, message: str
+) -> None:
+    with pytest.raises(Refusal, match=message) as refused:
+        chat(**request_)
+    assert refused.value.param == param
+
+
+def test_ids_are_told_where_they_are_asked_for() -> None:
+    assert text(edgespec={"token_ids": True}).token_ids
+    assert not chat(edgespec={}).token_ids
 
 
 def test_what_only_a_completion_has_and_is_not_served() -> None:

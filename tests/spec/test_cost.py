@@ -170,3 +170,11 @@ def test_the_deadline_is_far_beyond_the_bound() -> None:
     costs = DraftCosts([(1, 0.01)], read_seconds=0.001)
     assert costs.deadline(3, 10) == pytest.approx(2.0 * costs.bound(3, 10) + 0.001)
     assert costs.deadline(3, 10) > 2.0 * (costs.seconds(3) + costs.reading(10))
+
+
+def test_a_view_of_a_call_is_its_price_and_keeps_nothing() -> None:
+    costs = DraftCosts()
+    assert costs.view(3) == 0.0
+    for n_nodes, seconds in ((4, 0.008), (1, 0.003), (4, 0.009)):
+        costs.observe(n_nodes, seconds)
+        assert [costs.view(n) for n in (1, 2, 4, 9)] == [costs.seconds(n) for n in (1, 2, 4, 9)]

@@ -249,3 +249,15 @@ def test_a_width_that_no_round_had_costs_what_the_next_one_does_that_has_a_price
     for rows in range(1, 17):
         assert prices[rows] == prices[next(width for width in range(rows, 17) if width in priced)]
         assert prices[rows] > 0.0
+
+
+def test_a_view_is_what_a_round_would_cost_and_changes_no_price() -> None:
+    live = LiveCosts(CostTable((0, 4000), (1, 2, 4), ((0.010, 0.012, 0.014), (0.030, 0.040, 0.050))))
+    for rows in (2, 4, 3):
+        live.observe_drafted(rows, 40, 0.013)
+        live.observe_plain(1, 40, 0.011, 0.001)
+    for context in (40, 4000):
+        expected = [live.seconds(rows, context) for rows in (1, 2, 4)]
+        before = live.prices(40)
+        assert live.view((1, 2, 4), context) == expected
+        assert live.prices(40) is before

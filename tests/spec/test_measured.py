@@ -452,6 +452,47 @@ def test_nothing_rests_while_a_guess_waits_for_more_of_the_text() -> None:
     plan = Plan(12)
     player.finish(Offer(player.state, (Proposed("d", plan, player.draft(claims, 12), 0.0),)), n_right=12)
     assert not player.policy.lets_rest
+    player.policy.end(player.state.id)  # the answer was cancelled, say: nothing more of its text will come
+    assert player.policy.lets_rest
+
+
+def test_the_next_answer_under_the_same_number_has_an_account_and_a_record_of_its_own() -> None:
+    """However the one before it ended, the turns of a conversation do not pay for each other."""
+    policy = MeasuredPolicy(AMX)
+    Table(policy).taught(*[0.9] * 4, n_right=0, n_rounds=30)
+    books = policy._books
+    poor, disappointed = books.accounts.of(0).headroom(AMX.steps(0)[1]), policy.acceptance.tally(0, "d").factor
+    policy.end(0)
+    policy.end(0)
+    assert books.accounts.of(0).headroom(AMX.steps(0)[1]) > poor
+    assert policy.acceptance.tally(0, "d").factor == 1.0 > disappointed
+
+
+def test_what_rested_before_the_end_of_an_answer_is_booked_with_it() -> None:
+    journal: list[Entry] = []
+    player = Table(MeasuredPolicy(AMX, journal=journal.append))
+    rest(player, 3)
+    player.policy.end(player.state.id)
+    assert [entry.n_rounds for entry in journal] == [3]
+    assert not player.policy._books.accounts._accounts
+
+
+def test_to_be_asked_for_an_explanation_changes_nothing() -> None:
+    """It comes from another thread, in the middle of a round."""
+    steep = CostTable((0, 4000), (1, 2, 4), ((0.010, 0.012, 0.014), (0.030, 0.040, 0.050)))
+    player = Table(MeasuredPolicy(steep, {"model": DraftCosts([(1, 0.002), (4, 0.006)])}))
+    player.taught(0.9, 0.9, n_right=2, n_rounds=9)
+    costs, model = player.policy.costs, player.policy.calls.costs["model"]
+    prices = costs.prices(40)
+    explained = player.policy.explain(4000)
+    assert costs.prices(40) is prices
+    assert "model" not in player.policy.acceptance.profiles
+    assert {view.name: view.call_seconds for view in explained.drafters}["model"] == model.seconds(1)
+    assert explained.headroom_seconds == player.policy.ledger.headroom(costs.seconds(1, 4000))
+    player.round(0.9, n_right=1, call_seconds=0.0)
+    cheap = player.policy.calls._cheap_seconds
+    player.policy.explain(4000)
+    assert player.policy.calls._cheap_seconds == cheap
 
 
 def test_an_answer_that_ends_at_rest_leaves_no_account() -> None:

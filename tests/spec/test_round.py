@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
 
@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from edgespec.backend.toy import ToyModel, ToyTarget
 from edgespec.draft.given import GivenDrafter
+from edgespec.draft.guard import GuardedDrafter
 from edgespec.draft.lookup import LookupDrafter
 from edgespec.errors import EngineFailure
 from edgespec.events import Finish, RoundReport
 from edgespec.spec.cost import CostTable
 from edgespec.spec.law import Law, SamplingSettings
+from edgespec.spec.ledger import Entry, replay
 from edgespec.spec.measured import MeasuredPolicy
 from edgespec.spec.policy import FixedPolicy, Offer, Policy, Proposed, Selection, cut, node_room, through
 from edgespec.spec.ports import Capabilities, Commit, Drafter, IntArray, Plan, Rows, VerifyRequest
@@ -29,11 +31,12 @@ from edgespec.spec.verify import PathVerifier
 from tests.spec import rows
 from tests.spec.plain_decoding import Asked, Plain, plain_exact, plain_fast
 from tests.spec.random_trees import path
-from tests.spec.wild_drafters import WildDrafter, Witness
+from tests.spec.wild_drafters import FollowingWitness, WildDrafter, Witness
 
 N_VOCAB = 7
 WIDTH_CLASSES = ((2, 4, 8, 16), (1, 2, 3, 4, 5, 6), (3, 5, 11), (4,), (1,), (2, 16))
 FAST = settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
+SHIFTS = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 EXACT = settings(max_examples=800, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -157,7 +160,7 @@ def drafters(draw: st.DrawFn, plain: Plain) -> tuple[Witness, ...]:
             chosen.append(GivenDrafter(draw(st.sampled_from([plain.output, plain.output[::2], (1, 2, 3)]))))
         else:
             chosen.append(Silent())
-    return tuple(Witness(one) for one in chosen)
+    return tuple(FollowingWitness(one) if isinstance(one, LookupDrafter) else Witness(one) for one in chosen)
 
 
 class Silent(WildDrafter):
@@ -493,6 +496,160 @@ def test_a_batch_rests_only_as_a_whole() -> None:
         loop.run(batch)
     assert [drafter.n_asked for drafter in drafters] == [3, 3]
     assert [drafter.followed for drafter in drafters] == [list(TRUTH[:3])] * 2
+
+
+class Interrupted(Exception):
+    pass
+
+
+class ShakyTarget(ToyTarget):
+    """Breaks off some of its passes: in each of `calls`, that verify call is."""
+
+    def __init__(self, model: ToyModel, calls: frozenset[int]) -> None:
+        super().__init__(model)
+        self._calls = calls
+        self._n_calls = 0
+
+    def verify(self, requests: Sequence[VerifyRequest], width: int) -> list[Rows]:
+        self._n_calls += 1
+        if self._n_calls in self._calls:
+            raise Interrupted
+        return super().verify(requests, width)
+
+
+@dataclass(slots=True)
+class Turn:
+    """An answer, its drafter if it has one, and after how many tokens it is broken off and asked for again."""
+
+    asked: Asked
+    drafter: LookupDrafter | None
+    stops_after: int
+    drafting: Drafting | None = None
+
+
+Told = tuple[int, tuple[int, ...], tuple[str, ...], int, int, tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class Shift:
+    """Answers that come, go, are broken off and begin again while passes are, all by one look-up for each."""
+
+    target: ShakyTarget
+    policy: Policy
+    turns: list[Turn]
+    told: list[Told] = field(default_factory=list)
+    n_rounds: int = 0
+    seconds: float = 0.0
+
+    def play(self, order: Random) -> None:
+        loop = Loop(self.target, self.policy, PathVerifier(), clock=iter(range(10**9)).__next__)
+        for number in range(len(self.turns)):
+            self.begin(number)
+        going = list(range(len(self.turns)))
+        while going:
+            chosen = [number for number in going if order.random() < 0.8] or going
+            self.round(loop, chosen)
+            going = [number for number in going if self.goes_on(number)]
+
+    def begin(self, number: int) -> None:
+        turn = self.turns[number]
+        prompt = np.array(turn.asked.prompt, np.int32)
+        if len(prompt) > 1:
+            self.target.extend(number, prompt[:-1])
+        drafters: tuple[Drafter, ...] = ()
+        if turn.drafter is not None:
+            drafters = (GuardedDrafter(turn.drafter, N_VOCAB, lambda: 0.0, lambda _: None),)
+            drafters[0].begin(number, prompt)
+        state = SequenceState.start(
+            number, list(turn.asked.prompt), Law(turn.asked.sampling), turn.asked.max_tokens, turn.asked.end_tokens
+        )
+        turn.drafting = Drafting.of(state, drafters)
+
+    def round(self, loop: Loop, chosen: list[int]) -> None:
+        batch = [one for one in (self.turns[number].drafting for number in chosen) if one is not None]
+        before = [(list(one.state.tokens), one.state.silent) for one in batch]
+        try:
+            reports = loop.run(batch)
+        except Interrupted:
+            assert before == [(one.state.tokens, one.state.silent) for one in batch]
+            return
+        self.n_rounds += 1
+        self.seconds += reports[0].seconds
+        for number, one, report in zip(chosen, batch, reports, strict=True):
+            self.told.append((number, report.tokens, report.sources, report.n_rows, report.n_drafted, report.path))
+            drafter = self.turns[number].drafter
+            if drafter is not None and one.state.failure is None:
+                nothing = drafter.propose(number, Plan(9)) is EMPTY
+                assert one.state.silent == nothing, "it is silent if and only if it has nothing to say"
+
+    def goes_on(self, number: int) -> bool:
+        turn = self.turns[number]
+        assert turn.drafting is not None
+        state = turn.drafting.state
+        if state.finish is None and state.failure is None and state.n_output < turn.stops_after:
+            return True
+        plain = plain_fast(self.target.model, turn.asked)
+        assert tuple(state.tokens[state.n_prompt :]) == plain.output[: state.n_output]
+        self.policy.end(number)
+        if state.finish is not None or state.failure is not None or turn.stops_after > 99:
+            return False
+        said = state.tokens[: state.n_prompt + turn.stops_after]  # as behind a stop string the rest is dropped
+        self.target.rewind(number, 0)
+        turn.asked = replace(turn.asked, prompt=(*said, 1, 0))
+        turn.stops_after = 100
+        self.begin(number)
+        if turn.drafter is not None:
+            assert turn.drafter.indexed(number) == turn.asked.prompt
+        return True
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[tuple[Asked, int | None, int]]:
+    ends = st.sampled_from([frozenset(), frozenset(), frozenset({2})])
+    asked = st.builds(Asked, tokens(1, 10), rows.settings(N_VOCAB), st.sampled_from([3, 12, 40]), ends)
+    return draw(
+        st.lists(
+            st.tuples(asked, st.sampled_from([None, 1, 2, 3]), st.sampled_from([1, 4, 9, 100])), min_size=1, max_size=3
+        )
+    )
+
+
+def shift(model: ToyModel, policy: Policy, drawn: list[tuple[Asked, int | None, int]], seed: int) -> Shift:
+    order = Random(seed)
+    broken = frozenset(call for call in range(1, 60) if order.random() < 0.2)
+    chosen = [Turn(asked, LookupDrafter(n) if n else None, stops_after) for asked, n, stops_after in drawn]
+    found = Shift(ShakyTarget(model, broken), policy, chosen)
+    found.play(order)
+    return found
+
+
+@SHIFTS
+@given(models(), turns(), st.integers(0, 10**6), st.sampled_from([0, 1, 4, 12]))
+def test_a_round_that_rests_is_one_in_which_all_were_asked(
+    model: ToyModel, drawn: list[tuple[Asked, int | None, int]], seed: int, n_nodes: int
+) -> None:
+    """Also where passes break off, batches change, and texts are dropped behind a stop and go on otherwise."""
+    rested = shift(model, FixedPolicy(n_nodes), drawn, seed)
+    asked = shift(model, Restless(n_nodes), drawn, seed)
+    assert rested.told == asked.told
+    for ours, theirs in zip(rested.turns, asked.turns, strict=True):
+        if ours.drafter is not None and theirs.drafter is not None:
+            assert ours.drafter._rates.values == theirs.drafter._rates.values
+
+
+@SHIFTS
+@given(models(), turns(), st.integers(0, 10**6), st.sampled_from(TABLES))
+def test_the_books_miss_no_round_that_rested(
+    model: ToyModel, drawn: list[tuple[Asked, int | None, int]], seed: int, table: CostTable
+) -> None:
+    journal: list[Entry] = []
+    policy = MeasuredPolicy(table, journal=journal.append)
+    played = shift(model, policy, drawn, seed)
+    assert sum(entry.n_rounds for entry in journal) == played.n_rounds
+    assert sum(entry.n_emitted for entry in journal) == sum(len(told[1]) for told in played.told)
+    assert sum(entry.seconds for entry in journal) == pytest.approx(played.seconds)
+    assert replay(journal).n_refused == 0
+    assert policy.lets_rest, "no answer leaves a guess behind that waits for its text"
 
 
 def test_several_drafters_are_asked_in_every_round() -> None:

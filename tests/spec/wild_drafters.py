@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from edgespec.draft.lookup import LookupDrafter
 from edgespec.spec.ports import Commit, Drafter, IntArray, Needs, Plan, Rows
 from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, leaves, tree_of
 from tests.spec.random_trees import path
@@ -105,3 +106,21 @@ class Witness:
     def guessed(self, tokens: tuple[int, ...]) -> bool:
         """Whether the last own tree holds this path."""
         return any(path(self.own, node) == tokens for node in range(len(self.own)))
+
+
+class FollowingWitness(Witness):
+    """Checks also that what is said to be silent is."""
+
+    def __init__(self, inner: LookupDrafter) -> None:
+        super().__init__(inner)
+        self._lookup = inner
+
+    def is_silent(self, sequence: int) -> bool:
+        return self._lookup.is_silent(sequence)
+
+    def follow(self, sequence: int, tokens: Sequence[int]) -> bool:
+        assert len(tokens) == 1
+        assert self._lookup.is_silent(sequence)
+        self._n_output += 1
+        self.own = EMPTY
+        return self._lookup.follow(sequence, tokens)

@@ -229,6 +229,7 @@ def test_a_grammar_is_compiled_once() -> None:
         (Grammar.lark("start: foo"), 'unknown name: "foo"'),
         (Grammar.lark('start: "a" <|im_end|>'), "unknown special token"),
         (Grammar.lark('begin: "a"'), "start"),
+        (Grammar.json_schema('{"$ref": "#"}'), "no answer can begin with it"),
     ],
 )
 def test_what_the_library_cannot_read_is_refused_with_its_reason(grammar: Grammar, why: str) -> None:

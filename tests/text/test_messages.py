@@ -55,6 +55,13 @@ def test_arguments_and_parameters_are_objects(text: str) -> None:
             Tool("f", "", text)
 
 
+@pytest.mark.parametrize("kind", ['"array"', '["object", "null"]', "3"])
+def test_arguments_have_names_so_their_schema_is_an_objects(kind: str) -> None:
+    with pytest.raises(BadInput, match="the parameters of f: their type is"):
+        Tool("f", "", f'{{"type": {kind}}}')
+    assert Tool("f", "", '{"type": "object"}').schema == {"type": "object"}
+
+
 def test_any_depth_ends_in_a_refusal() -> None:
     for n in (MAX_DEPTH + 1, 100_000):
         with pytest.raises(BadInput, match="nested too deeply"):
