@@ -31,11 +31,12 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """n_streamed: tokens that the events of a stream say they carry; None of an answer that was sent whole. refused:
-    the error's message; then there is no answer.
+    """ids: of its tokens, as they were told. n_streamed: tokens that the events of a stream say they carry; None of an
+    answer that was sent whole. refused: the error's message; then there is no answer.
     """
 
     text: str = ""
+    ids: tuple[int, ...] = ()
     finish: str = ""
     usage: tuple[tuple[str, int], ...] = ()
     scores: tuple[Scored, ...] = ()
@@ -55,6 +56,7 @@ def whole(body: bytes) -> Answered:
         return Answered(refused=value["error"]["message"])
     read = _Reader()
     read.choice(value["choices"][0])
+    read.details(value["edgespec"])
     return read.answered(_usage(value["usage"]), None)
 
 
@@ -70,7 +72,8 @@ def streamed(lines: Iterable[str]) -> Answered:
         value = {} if ended else json.loads(data)
         if "error" in value:
             return Answered(refused=value["error"]["message"])
-        n_streamed += (value.get("edgespec") or {}).get("n_tokens", 0)
+        n_streamed += value.get("edgespec", {}).get("n_tokens", 0)
+        read.details(value.get("edgespec", {}))
         for choice in value.get("choices", []):
             read.choice(choice)
         usage = _usage(value["usage"]) if value.get("usage") else usage
@@ -82,6 +85,7 @@ class _Reader:
     """Joins the choices of a stream; a whole answer has one."""
 
     text: str = ""
+    ids: list[int] = field(default_factory=list)
     finish: str = ""
     scores: list[Scored] = field(default_factory=list)
     scored: bool = False
@@ -95,8 +99,11 @@ class _Reader:
             self.scored = True
             self.scores += _chat_scores(logprobs) if "content" in logprobs else _text_scores(logprobs)
 
+    def details(self, told: dict[str, list[int]]) -> None:
+        self.ids += told.get("token_ids", [])
+
     def answered(self, usage: tuple[tuple[str, int], ...], n_streamed: int | None) -> Answered:
-        return Answered(self.text, self.finish, usage, tuple(self.scores), self.scored, n_streamed)
+        return Answered(self.text, tuple(self.ids), self.finish, usage, tuple(self.scores), self.scored, n_streamed)
 
 
 def _usage(usage: JsonObject) -> tuple[tuple[str, int], ...]:
@@ -134,13 +141,13 @@ def _text_scores(logprobs: JsonObject) -> list[Scored]:
     ]
 
 
-def differences(one: Answered, other: Answered, ids: Sequence[int], other_ids: Sequence[int]) -> list[str]:
+def differences(one: Answered, other: Answered) -> list[str]:
     """Everything that must be equal between two exact answers to one request. A stream against a stream."""
     if one.refused or other.refused:
         return [] if one.refused == other.refused else [f"refused: {one.refused!r} / {other.refused!r}"]
     pairs: tuple[tuple[str, object, object], ...] = (
         ("text", one.text, other.text),
-        ("ids", tuple(ids), tuple(other_ids)),
+        ("ids", one.ids, other.ids),
         ("finish reason", one.finish, other.finish),
         ("usage", one.usage, other.usage),
         ("log probabilities", one.scores, other.scores),
@@ -151,12 +158,14 @@ def differences(one: Answered, other: Answered, ids: Sequence[int], other_ids: S
 
 
 def contradictions(one: Answered, ids: Sequence[int], piece: Piece, cut_by_stop: bool) -> list[str]:
-    """Where text, ids, log probabilities and counts of one answer do not say the same. piece: a token's bytes.
-    cut_by_stop: a stop string may have ended it, so that the last token may hold more than the text.
+    """Where text, ids, log probabilities and counts of one answer do not say the same. ids: the engine's own. piece: a
+    token's bytes. cut_by_stop: a stop string may have ended it, so that the last token may hold more than the text.
     """
     if one.refused:
         return []
     found = _text_against_ids(one, ids, piece, cut_by_stop)
+    if one.ids != tuple(ids):
+        found.append(f"the client was told the ids {one.ids}, the engine made {tuple(ids)}")
     if one.n_tokens != len(ids):
         found.append(f"usage says {one.n_tokens} tokens and there are {len(ids)}")
     if one.scored and len(one.scores) != len(ids):

@@ -43,7 +43,7 @@ class Case:
         return self.body.get("stream") is True
 
     def asked(self, draft: str, exact: bool) -> JsonObject:
-        return {**self.body, "edgespec": {"draft": draft, "exact": exact}}
+        return {**self.body, "edgespec": {"draft": draft, "exact": exact, "token_ids": True}}
 
 
 class Maker:

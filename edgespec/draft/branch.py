@@ -10,8 +10,9 @@ from operator import mul
 import numpy as np
 
 from edgespec.draft.rates import Rates
+from edgespec.spec.merging import merge
 from edgespec.spec.ports import Plan
-from edgespec.spec.tree import EMPTY, DraftTree, chain, merge
+from edgespec.spec.tree import EMPTY, DraftTree, chain
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,11 +87,12 @@ class CascadeDrafter:
             drafter.begin(sequence, np.array(text, np.int32))
         loop = Loop(target, self._policy, PathVerifier(), self._clock)
         state = SequenceState.start(sequence, text, self._law, n_nodes, frozenset())
+        drafting = Drafting.of(state, self._inner)
         tokens: list[int] = []
         survival: list[float] = []
         while state.finish is None and (not tokens or deadline.go_on()):
             try:
-                report = loop.run([Drafting.of(state, self._inner)])[0]
+                report = loop.run([drafting])[0]
             except OutOfTime:
                 break
             self.n_inner_passes += 1

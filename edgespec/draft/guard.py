@@ -52,19 +52,18 @@ class GuardedDrafter:
         self._closed: set[SequenceId] = set()
         # Sequences whose current round it sits out; the last such round counts too, when no rounds are left to sit out.
         self._resting: set[SequenceId] = set()
-        self._withheld: dict[SequenceId, int] = {}
+        self._n_proposed: dict[SequenceId, int] = {}  # nodes of its last tree, until a commit is told
         self._rounds_out = 0
         self._next_sit_out = _FIRST_SIT_OUT
         self._n_good = 0
 
     def begin(self, sequence: SequenceId, prompt: IntArray) -> None:
         self._closed.discard(sequence)
-        self._withheld.pop(sequence, None)
+        self._n_proposed.pop(sequence, None)
         self._told(sequence, lambda: self._inner.begin(sequence, prompt))
 
     def propose(self, sequence: SequenceId, plan: Plan) -> DraftTree:
         """The inner drafter's tree, or an empty one. A late tree is used, since it is paid for, but is a fault."""
-        self._withheld.pop(sequence, None)
         self._resting.discard(sequence)
         if self._rounds_out:
             self._rounds_out -= 1
@@ -72,6 +71,7 @@ class GuardedDrafter:
             return EMPTY
         if sequence in self._closed or plan.max_nodes <= 0:
             return EMPTY
+        self._n_proposed.pop(sequence, None)
         started = self._clock()
         try:
             tree = self._inner.propose(sequence, plan)
@@ -108,12 +108,14 @@ class GuardedDrafter:
             self._fault(RAISED, _described(error))
 
     def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None:
-        """Passed on also while the drafter sits out. A refused tree's nodes are told as cut, all of them."""
+        """Passed on also while the drafter sits out. The nodes of a tree that nobody got to see are told as cut: it was
+        refused, or its pass was broken off and the drafter was not asked again.
+        """
         if sequence in self._closed:
             return
-        withheld = self._withheld.pop(sequence, 0)
-        if withheld:
-            nodes = np.full(withheld, -1, np.int32)
+        n_proposed = self._n_proposed.pop(sequence, 0)
+        if n_proposed != len(nodes):
+            nodes = np.full(n_proposed, -1, np.int32)
         self._told(sequence, lambda: self._inner.observe(sequence, commit, rows, nodes))
 
     def is_silent(self, sequence: SequenceId) -> bool:
@@ -139,7 +141,7 @@ class GuardedDrafter:
             return False
 
     def end(self, sequence: SequenceId) -> None:
-        self._withheld.pop(sequence, None)
+        self._n_proposed.pop(sequence, None)
         self._resting.discard(sequence)
         if sequence in self._closed:
             self._closed.discard(sequence)
@@ -148,8 +150,8 @@ class GuardedDrafter:
 
     def _accepted(self, sequence: SequenceId, tree: DraftTree, plan: Plan, seconds: float) -> DraftTree:
         objection = _objection(tree, plan, self._n_vocab)
+        self._n_proposed[sequence] = _size(tree)
         if objection:
-            self._withheld[sequence] = _size(tree)
             self._fault(INVALID, objection)
             return EMPTY
         if seconds > plan.deadline_seconds:

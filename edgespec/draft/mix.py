@@ -20,9 +20,10 @@ from operator import or_
 
 import numpy as np
 
+from edgespec.spec.merging import merge
 from edgespec.spec.policy import Selection, cut, through
 from edgespec.spec.ports import Commit, Drafter, IntArray, Plan, Rows, SequenceId
-from edgespec.spec.tree import DraftMode, DraftTree, merge
+from edgespec.spec.tree import DraftMode, DraftTree
 
 
 class MixDrafter:

@@ -18,23 +18,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 
-import numpy as np
-
 from edgespec.events import RoundReport
 from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.books import Books
 from edgespec.spec.calls import NO_PLAN, Calls
 from edgespec.spec.cost import CostTable, DraftCosts
+from edgespec.spec.explaining import explanation
 from edgespec.spec.keeping import Kept, any_pinned, keep_pinned
 from edgespec.spec.ledger import Entry, Ledger
 from edgespec.spec.livecosts import LiveCosts
-from edgespec.spec.policy import Decision, DrafterView, Explanation, Offer, Proposed, Reason, Selection
-from edgespec.spec.ports import Capabilities, IntArray, Plan, SequenceId
-from edgespec.spec.predict import best_size, break_even_table
+from edgespec.spec.policy import Decision, Explanation, Offer, Proposed, Reason, Selection
+from edgespec.spec.ports import Capabilities, Plan, SequenceId
+from edgespec.spec.predict import best_size, least_claim
 from edgespec.spec.prices import Pricing
-from edgespec.spec.profile import Profile
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import EMPTY, DraftMode, DraftTree
+from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, none_kept
 from edgespec.spec.underway import Round, spent_of_grants
 from edgespec.spec.weighed import Weighed, ranked, shares, weigh
 
@@ -45,26 +43,6 @@ _MARGIN = 1.05
 # The part of what guesses promise that an answer may risk of its own account. Nothing: where passes of some rows cost
 # several plain ones, no draft long enough to pay is ever tried. More: bad texts lose more than good ones gain.
 _BELIEVED = 0.5
-
-# Attention makes passes dearer with the text, plain ones too, so that their ratios change little.
-_USUAL_CONTEXT = 256
-
-_NO_NODES = np.empty(0, np.int32)
-
-
-def _cut(tree: DraftTree) -> IntArray:
-    """The node map of a tree of which nothing is verified."""
-    return np.full(len(tree), -1, np.int32) if len(tree) else _NO_NODES
-
-
-def least_claim(table: CostTable) -> float:
-    """The claim below which no free guess is worth looking at. A chain whose first token survives with S gives at most
-    n S tokens for n nodes, so it cannot pay if S < (c(1 + n) - 1) / n for every n; half of that is taken, since a claim
-    may be too modest.
-    """
-    steps = table.steps(_USUAL_CONTEXT)
-    costs = [(steps[width] / steps[1] - 1.0) / (width - 1) for width in table.widths if width > 1]
-    return 0.5 * max(0.0, min(costs, default=0.0))
 
 
 class MeasuredPolicy:
@@ -208,7 +186,7 @@ class MeasuredPolicy:
         plain = t1 * n_sequences
         self.decision = Decision(reason, n_sequences, 0, n_sequences, float(n_sequences), plain, plain)
         self._begin((), len(offers[0].state.tokens), 0, t1, 0.0, self.calls.risk_seconds)
-        return [Selection(EMPTY, tuple(_cut(one.tree) for one in offer.proposed)) for offer in offers]
+        return [Selection(EMPTY, tuple(none_kept(one.tree) for one in offer.proposed)) for offer in offers]
 
     def _begin(
         self,
@@ -314,21 +292,4 @@ class MeasuredPolicy:
         """What holds at so many tokens of context; `width_class` is an exact request's. From any thread, while rounds
         go on: of those that rest, the last few may be missing.
         """
-        costs, widths = self.costs, self.costs.table.widths
-        widths = tuple(width for width in widths if not width_class or width in width_class) or (1,)
-        seconds = costs.view(widths, context)
-        return Explanation(
-            last=self.decision,
-            rounds=dict(self._rounds.copy()),
-            break_even=break_even_table(widths, seconds),
-            drafters=tuple(self._view(name, seconds[0]) for name in list(self.calls.costs)),
-            load=costs.load,
-            lost_seconds=self.ledger.lost_seconds,
-            headroom_seconds=self.ledger.headroom(seconds[0]),
-        )
-
-    def _view(self, name: str, t1_seconds: float) -> DrafterView:
-        profile = self.acceptance.profiles.get(name) or Profile()
-        is_free = self.calls.seems_free(name, t1_seconds)
-        seconds = self.calls.costs[name].view(1)
-        return DrafterView(name, profile.n_steps, profile.acceptance, profile.trust, seconds, is_free)
+        return explanation(self._books, self.decision, self._rounds.copy(), context, width_class)

@@ -13,10 +13,11 @@ from typing import Protocol
 
 from edgespec.events import RoundReport
 from edgespec.spec.cost import CostTable
+from edgespec.spec.merging import merge
 from edgespec.spec.ports import Capabilities, IntArray, Plan, SequenceId
 from edgespec.spec.predict import BreakEven
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import DraftTree, best_first, merge, n_pinned, unpinned
+from edgespec.spec.tree import DraftTree, best_first, n_pinned, unpinned
 from edgespec.spec.tree import through as through
 
 

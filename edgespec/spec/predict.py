@@ -19,6 +19,9 @@ from dataclasses import dataclass
 
 from edgespec.spec.cost import CostTable
 
+# Attention makes passes dearer with the text, plain ones too, so that their ratios change little.
+_USUAL_CONTEXT = 256
+
 
 def tokens_per_pass(acceptance: float, n_drafted: int) -> float:
     """1 + a + ... + a^N: expected tokens of a pass over a chain, the target's own one included."""
@@ -173,3 +176,13 @@ def forecast(
 def serial_seconds(n_drafted: int, seconds_per_draft: float, verify_seconds: float, handover: float = 0.0) -> float:
     """One round when drafting and verifying take turns; `handover` is what passing tokens across costs."""
     return n_drafted * seconds_per_draft + verify_seconds + handover
+
+
+def least_claim(table: CostTable) -> float:
+    """The claim below which no free guess is worth looking at. A chain whose first token survives with S gives at most
+    n S tokens for n nodes, so it cannot pay if S < (c(1 + n) - 1) / n for every n; half of that is taken, since a claim
+    may be too modest.
+    """
+    steps = table.steps(_USUAL_CONTEXT)
+    costs = [(steps[width] / steps[1] - 1.0) / (width - 1) for width in table.widths if width > 1]
+    return 0.5 * max(0.0, min(costs, default=0.0))

@@ -222,14 +222,14 @@ def best_first(tree: DraftTree, max_nodes: int, max_leaves: int) -> tuple[DraftT
     main = principal(parents, survival, taken)
     order = main + sorted(taken.difference(main))
     if order == list(range(len(tree))):
-        return tree, _identity(len(tree))
+        return tree, identity(len(tree))
     return _select(tree, order)
 
 
 def unpinned(tree: DraftTree) -> tuple[DraftTree, IntArray]:
     """The tree without its pinned nodes and all that hangs from them; returns (tree, node map)."""
     if not len(tree.pinned):
-        return tree, _identity(len(tree))
+        return tree, identity(len(tree))
     return prune(tree, ~tree.pinned)
 
 
@@ -239,32 +239,20 @@ def through(nodes: IntArray, node_map: IntArray) -> IntArray:
     return np.array([final[node] for node in nodes.tolist()], np.int32)
 
 
-def merge(trees: Seq[DraftTree]) -> tuple[DraftTree, list[IntArray]]:
-    """Lay the trees of several drafters over each other; returns (tree, one node map per input tree).
-
-    Same parent and same token is the same node: the first drafter to guess it owns it, its survival is the largest
-    one, and it is pinned if anybody pins it. `sources` becomes the drafter's place in `trees`. Raises ValueError if a
-    SAMPLED tree meets another one, since no verifier could then tell which law its children were drawn from.
-    """
-    filled = [place for place, tree in enumerate(trees) if len(tree)]
-    # Twins of a tree with laws are two draws, and a verifier tries both.
-    if len(filled) <= 1 and not any(_has_twins(trees[place]) for place in filled if not trees[place].laws):
-        return _merge_one(trees, filled[0] if filled else -1)
-    modes = {trees[place].mode for place in filled}
-    if len(filled) > 1 and any(mode.is_drawn for mode in modes):
-        raise ValueError("a SAMPLED tree cannot be merged with another tree")
-    return _overlay(trees, next((m for m in reversed(DraftMode) if m in modes), DraftMode.POINT))
-
-
-def _identity(n: int) -> IntArray:
+def identity(n: int) -> IntArray:
     """The node map under which nothing changes; read-only."""
     return _NUMBERS[:n] if n <= len(_NUMBERS) else np.arange(n, dtype=np.int32)
+
+
+def none_kept(tree: DraftTree) -> IntArray:
+    """The node map of a tree of which nothing is left."""
+    return np.full(len(tree), -1, np.int32) if len(tree) else _NUMBERS[:0]
 
 
 def _whole(tree: DraftTree, keep: bool) -> tuple[DraftTree, IntArray]:
     """The tree as it is, or none of it."""
     if keep:
-        return tree, _identity(len(tree))
+        return tree, identity(len(tree))
     return replace(EMPTY, mode=tree.mode), np.full(len(tree), -1, np.int32)
 
 
@@ -289,52 +277,10 @@ def _select(tree: DraftTree, order: list[int]) -> tuple[DraftTree, IntArray]:
 def _head(tree: DraftTree, n: int) -> tuple[DraftTree, IntArray]:
     """The first n nodes, which are prefix-closed in any tree."""
     if n >= len(tree):
-        return tree, _identity(len(tree))
+        return tree, identity(len(tree))
     n = max(n, 0)
     head = DraftTree(
         tree.tokens[:n], tree.parents[:n], tree.survival[:n], tree.sources[:n], tree.mode,
         pinned=kept(tree.pinned, slice(n)),
     )  # fmt: skip
     return head, np.array([node if node < n else -1 for node in range(len(tree))], dtype=np.int32)
-
-
-def _has_twins(tree: DraftTree) -> bool:
-    """Are there siblings with the same token?"""
-    return len(set(zip(tree.parents.tolist(), tree.tokens.tolist(), strict=True))) < len(tree)
-
-
-def _merge_one(trees: Seq[DraftTree], place: int) -> tuple[DraftTree, list[IntArray]]:
-    maps = [_identity(len(tree)) for tree in trees]
-    if place < 0:
-        return EMPTY, maps
-    tree = trees[place]
-    if tree.sources.tolist() == [place] * len(tree):
-        return tree, maps
-    return replace(tree, sources=np.full(len(tree), place, dtype=np.uint8)), maps
-
-
-def _overlay(trees: Seq[DraftTree], mode: DraftMode) -> tuple[DraftTree, list[IntArray]]:
-    table: dict[tuple[int, int], int] = {}
-    survival: list[float] = []
-    sources: list[int] = []
-    maps: list[IntArray] = []
-    wanted: set[int] = set()
-    for source, tree in enumerate(trees):
-        nodes: list[int] = []
-        for parent, token, chance in zip(
-            tree.parents.tolist(), tree.tokens.tolist(), tree.survival.tolist(), strict=True
-        ):
-            place = (parent if parent < 0 else nodes[parent], token)
-            node = table.setdefault(place, len(survival))
-            if node == len(survival):
-                survival.append(chance)
-                sources.append(source)
-            elif chance > survival[node]:
-                survival[node] = chance
-            nodes.append(node)
-        maps.append(np.array(nodes, dtype=np.int32))
-        if len(tree.pinned):
-            wanted.update(maps[-1][tree.pinned].tolist())
-    pinned = [node in wanted for node in range(len(survival))] if wanted else ()
-    tokens, parents = [token for _, token in table], [parent for parent, _ in table]
-    return tree_of(tokens, parents, survival, sources, mode, pinned), maps

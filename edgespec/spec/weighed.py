@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgespec.spec.acceptance import Acceptance, Watch
+from edgespec.spec.merging import merge
 from edgespec.spec.policy import Offer, Selection, cut
 from edgespec.spec.ports import IntArray
-from edgespec.spec.tree import EMPTY, DraftTree, best_first, is_chain, merge, n_pinned, through, unpinned
+from edgespec.spec.tree import EMPTY, DraftTree, best_first, is_chain, n_pinned, through, unpinned
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgespec.spec.merging import merge
 from edgespec.spec.ports import Commit, Drafter, FloatArray, IntArray, Plan, SequenceId
-from edgespec.spec.tree import DraftTree, best_first, child_table, merge
+from edgespec.spec.tree import DraftTree, best_first, child_table
 
 
 class NoRows:

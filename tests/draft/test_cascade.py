@@ -12,7 +12,9 @@ from edgespec.draft.cascade import CascadeDrafter
 from edgespec.draft.lookup import LookupDrafter
 from edgespec.draft.model import ModelDrafter
 from edgespec.draft.trunk import Trunk
+from edgespec.spec.cost import CostTable
 from edgespec.spec.law import Law, SamplingSettings
+from edgespec.spec.measured import MeasuredPolicy
 from edgespec.spec.policy import FixedPolicy
 from edgespec.spec.ports import Capabilities, Drafter, FloatArray, IntArray, Plan
 from edgespec.spec.round import Drafting, Loop
@@ -94,6 +96,23 @@ def test_on_text_that_repeats_it_needs_fewer_passes() -> None:
         assert drafter.propose(1, Plan(10)).tokens.tolist() == [0, 1, 2, 3, 4] * 2
     assert (levels.n_inner_passes, levels.n_drafted) == (2, 10)
     assert step.n_runs < alone.n_runs
+
+
+def test_a_proposal_that_stops_early_leaves_nothing_open_in_the_inner_policy() -> None:
+    """The next one begins anew from another text: what was guessed for this one must not be scored against it."""
+    narrow = CostTable((0,), (1, 2, 3, 6), ((1.0, 1.05, 1.1, 16.0),))
+    policy = MeasuredPolicy(narrow)
+    ranks = np.arange(N_VOCAB)
+    follows = lambda text: (ranks == (text[-1] + 1) % 5).astype(np.float32) * 3.0  # noqa: E731
+    law = Law(SamplingSettings())
+    levels = CascadeDrafter(Trunk(ToyStep(follows, LIMITS)), law, (LookupDrafter(),), policy, timeless)
+    levels.begin(1, prompt_of([0, 1, 2, 3, 4] * 6))
+    for _ in range(9):
+        assert len(levels.propose(1, Plan(20, min_survival=0.4))) < 20
+        assert policy.lets_rest
+        assert not policy._books.accounts._accounts
+        levels.observe(1, commit_of([5], []), NoRows(), np.empty(0, np.int32))
+        levels.observe(1, commit_of([0, 1, 2, 3, 4] * 2, []), NoRows(), np.empty(0, np.int32))
 
 
 def test_without_room_or_nodes_it_says_nothing() -> None:

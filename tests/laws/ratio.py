@@ -9,9 +9,9 @@ from functools import cache
 
 import numpy as np
 
+from edgespec.spec.draws import Dense, MakeDraws
 from edgespec.spec.law import Law, SamplingSettings, Sparse
 from edgespec.spec.ports import Commit, FloatArray, TokenLaw, Verifier
-from edgespec.spec.ratio import Dense, MakeDraws
 from edgespec.spec.tree import DraftMode, DraftTree, check_tree, tree_of
 from tests.laws.harness import Chance, Path, Round, TokenLawOf, Vector, outcomes
 

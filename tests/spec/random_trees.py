@@ -1,4 +1,4 @@
-"""Random draft trees for property tests, and the plain way to read a path."""
+"""Random draft trees for property tests, and the plain way to read and compare them."""
 
 from __future__ import annotations
 
@@ -47,3 +47,15 @@ def line(tree: DraftTree, node: int) -> list[int]:
 
 def path(tree: DraftTree, node: int) -> Path:
     return tuple(int(tree.tokens[n]) for n in line(tree, node))
+
+
+def same(one: DraftTree, two: DraftTree) -> bool:
+    return all(
+        getattr(one, name).tolist() == getattr(two, name).tolist()
+        and getattr(one, name).dtype == getattr(two, name).dtype
+        for name in ("tokens", "parents", "survival", "sources", "pinned")
+    )
+
+
+def is_pinned(tree: DraftTree, node: int) -> bool:
+    return bool(len(tree.pinned) and tree.pinned[node])

@@ -19,7 +19,6 @@ from edgespec.spec.ledger import Entry, replay
 from edgespec.spec.measured import MeasuredPolicy
 from edgespec.spec.policy import Offer, Proposed, Reason, Selection
 from edgespec.spec.ports import Capabilities, Plan
-from edgespec.spec.predict import break_even
 from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, chain, tree_of
 
@@ -253,23 +252,6 @@ def test_one_round_in_64_is_plain_to_see_what_plain_decoding_costs() -> None:
     assert reasons.count(Reason.DRAFTED) == 189
 
 
-def test_the_explanation_adds_up() -> None:
-    policy = MeasuredPolicy(AMX, {"model": DraftCosts([(4, 0.004)])})
-    Table(policy).taught(*[0.6] * 3, n_right=1, n_rounds=50)
-    seen = policy.explain(0)
-    assert seen.last == policy.decision
-    assert sum(seen.rounds.values()) == 50
-    assert [line.rows for line in seen.break_even] == [2, 3, 4, 6, 8, 16]
-    assert seen.break_even[0].acceptance == pytest.approx(break_even(0.0131 / 0.0093, 1), abs=0.02)
-    views = {view.name: view for view in seen.drafters}
-    assert views["d"].is_free
-    assert not views["model"].is_free
-    assert views["d"].n_steps >= 100
-    assert seen.load == pytest.approx(1.0, abs=0.01)
-    assert seen.headroom_seconds == pytest.approx(policy.ledger.headroom(policy.costs.seconds(1, 0)))
-    assert [line.rows for line in policy.explain(0, (2, 4, 8)).break_even] == [4, 8]
-
-
 # -- drafters that cost time ------------------------------------------------------------------------------------------
 
 
@@ -475,24 +457,6 @@ def test_what_rested_before_the_end_of_an_answer_is_booked_with_it() -> None:
     player.policy.end(player.state.id)
     assert [entry.n_rounds for entry in journal] == [3]
     assert not player.policy._books.accounts._accounts
-
-
-def test_to_be_asked_for_an_explanation_changes_nothing() -> None:
-    """It comes from another thread, in the middle of a round."""
-    steep = CostTable((0, 4000), (1, 2, 4), ((0.010, 0.012, 0.014), (0.030, 0.040, 0.050)))
-    player = Table(MeasuredPolicy(steep, {"model": DraftCosts([(1, 0.002), (4, 0.006)])}))
-    player.taught(0.9, 0.9, n_right=2, n_rounds=9)
-    costs, model = player.policy.costs, player.policy.calls.costs["model"]
-    prices = costs.prices(40)
-    explained = player.policy.explain(4000)
-    assert costs.prices(40) is prices
-    assert "model" not in player.policy.acceptance.profiles
-    assert {view.name: view.call_seconds for view in explained.drafters}["model"] == model.seconds(1)
-    assert explained.headroom_seconds == player.policy.ledger.headroom(costs.seconds(1, 4000))
-    player.round(0.9, n_right=1, call_seconds=0.0)
-    cheap = player.policy.calls._cheap_seconds
-    player.policy.explain(4000)
-    assert player.policy.calls._cheap_seconds == cheap
 
 
 def test_an_answer_that_ends_at_rest_leaves_no_account() -> None:

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from edgespec.events import RoundReport
 from edgespec.spec.law import Law, SamplingSettings
+from edgespec.spec.merging import merge
 from edgespec.spec.policy import FixedPolicy, Offer, Policy, Proposed, node_room, through
 from edgespec.spec.ports import Capabilities, Plan
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import EMPTY, DraftTree, best_first, merge, n_pinned, tree_of, unpinned
+from edgespec.spec.tree import EMPTY, DraftTree, best_first, n_pinned, tree_of, unpinned
 from tests.spec.random_trees import trees
 
 ROOMY = Capabilities(n_ctx=100, n_vocab=4, max_rows=16, max_chunk=8, max_leaves=4, can_rollback=True)

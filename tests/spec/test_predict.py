@@ -15,6 +15,7 @@ from edgespec.spec.predict import (
     break_even_table,
     forecast,
     goodput,
+    least_claim,
     least_useful,
     leviathan_speedup,
     linear_speedup,
@@ -147,3 +148,21 @@ def test_a_step_in_the_curve_does_not_stop_a_draft_that_reaches_beyond_it() -> N
     assert least_useful([0.5] * 4, [1.0, 1.8, 1.81, 1.82, 1.83], 0.0) == pytest.approx(0.01 * 3.0 / 1.83)
     assert least_useful([0.9], [1.0, math.inf], 0.1) == 0.0
     assert least_useful([], [1.0], 0.1) == 0.0
+
+
+@given(st.lists(st.floats(0.01, 2.0), min_size=1, max_size=6), st.floats(0.0, 1.0))
+def test_a_claim_below_the_least_one_never_pays(grown: list[float], claim: float) -> None:
+    """Not even a chain of any length whose tokens are all right once the first one is."""
+    seconds = [1.0]
+    for step in grown:
+        seconds.append(seconds[-1] + step)
+    table = CostTable((0,), tuple(range(1, len(seconds) + 1)), (tuple(seconds),))
+    best = max((1.0 + n * claim) / seconds[n] for n in range(1, len(seconds)))
+    if claim < least_claim(table):
+        assert best < 1.0
+    if best > 1.0:
+        assert claim >= least_claim(table)
+
+
+def test_where_nothing_is_drafted_no_claim_is_too_small() -> None:
+    assert least_claim(CostTable((0,), (1,), ((1.0,),))) == 0.0

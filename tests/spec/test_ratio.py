@@ -8,9 +8,8 @@ import pytest
 
 from edgespec.errors import EngineFailure
 from edgespec.spec.law import Law, SamplingSettings, Sparse
-from edgespec.spec.ratio import VERIFIERS, CannotVerify, KeyedDraws, RejectionVerifier, TraversalVerifier
+from edgespec.spec.ratio import VERIFIERS, CannotVerify, RejectionVerifier, TraversalVerifier
 from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, tree_of
-from tests.laws.gtest import deviates
 
 LAW = Law(SamplingSettings(temperature=1.0, seed=5))
 
@@ -89,21 +88,3 @@ def test_the_limit_and_the_end_cut_a_path() -> None:
     assert (cut.path.tolist(), cut.tokens.tolist()) == ([0], [0, 0])
     ended = TraversalVerifier().walk(certain, Rows(), greedy, [1], 9, frozenset({0}))
     assert (ended.path.tolist(), ended.tokens.tolist()) == ([], [0])
-
-
-def test_the_same_seed_and_position_give_the_same_verdict() -> None:
-    one, again, other = KeyedDraws(5, 7), KeyedDraws(5, 7), KeyedDraws(5, 8)
-    p = np.array([0.2, 0.5, 0.3])
-    drawn = [one.pick(p) for _ in range(50)]
-    assert drawn == [again.pick(p) for _ in range(50)]
-    assert drawn != [other.pick(p) for _ in range(50)]
-
-
-def test_keyed_draws_follow_their_law() -> None:
-    p = np.array([0.2, 0.0, 0.5, 0.3])
-    draws = KeyedDraws(1, 2)
-    counts = np.bincount([draws.pick(p) for _ in range(20_000)], minlength=4)
-    assert counts[1] == 0
-    assert deviates(counts[[0, 2, 3]], p[[0, 2, 3]]) < 4.5
-    heads = sum(draws.flip(0.3) for _ in range(20_000))
-    assert deviates(np.array([20_000 - heads, heads]), np.array([0.7, 0.3])) < 4.5

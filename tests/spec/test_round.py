@@ -22,11 +22,12 @@ from edgespec.spec.cost import CostTable
 from edgespec.spec.law import Law, SamplingSettings
 from edgespec.spec.ledger import Entry, replay
 from edgespec.spec.measured import MeasuredPolicy
+from edgespec.spec.merging import merge
 from edgespec.spec.policy import FixedPolicy, Offer, Policy, Proposed, Selection, cut, node_room, through
 from edgespec.spec.ports import Capabilities, Commit, Drafter, IntArray, Plan, Rows, VerifyRequest
 from edgespec.spec.round import Drafting, Loop
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, best_first, chain, merge, prune, tree_of
+from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, best_first, chain, prune, tree_of
 from edgespec.spec.verify import PathVerifier
 from tests.spec import rows
 from tests.spec.plain_decoding import Asked, Plain, plain_exact, plain_fast

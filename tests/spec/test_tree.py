@@ -21,26 +21,13 @@ from edgespec.spec.tree import (
     depths,
     is_chain,
     leaves,
-    merge,
     n_pinned,
     prune,
     through,
     tree_of,
     unpinned,
 )
-from tests.spec.random_trees import N_VOCAB, Path, line, path, trees
-
-
-def same(one: DraftTree, two: DraftTree) -> bool:
-    return all(
-        getattr(one, name).tolist() == getattr(two, name).tolist()
-        and getattr(one, name).dtype == getattr(two, name).dtype
-        for name in ("tokens", "parents", "survival", "sources", "pinned")
-    )
-
-
-def is_pinned(tree: DraftTree, node: int) -> bool:
-    return bool(len(tree.pinned) and tree.pinned[node])
+from tests.spec.random_trees import N_VOCAB, is_pinned, line, path, same, trees
 
 
 def is_part(part: DraftTree, node_map: IntArray, whole: DraftTree, kept: Seq[int]) -> None:
@@ -105,10 +92,6 @@ def test_empty_trees() -> None:
         assert same(small[0], EMPTY)
         assert small[1].dtype == np.int32
         assert len(small[1]) == 0
-    merged, maps = merge([EMPTY, EMPTY])
-    assert same(merged, EMPTY)
-    assert [m.tolist() for m in maps] == [[], []]
-    assert merge([])[1] == []
 
 
 @given(trees())
@@ -161,51 +144,6 @@ def test_best_first_by_hand() -> None:
     assert best_first(tree, 4, 2)[0].tokens.tolist() == [2, 3, 1, 1]
 
 
-@given(st.lists(trees(6), max_size=4))
-def test_merge_is_the_union_of_the_paths(drafts: list[DraftTree]) -> None:
-    merged, maps = merge(drafts)
-    check_tree(merged, N_VOCAB)
-    guesses: dict[Path, list[tuple[int, float]]] = {}
-    for source, tree in enumerate(drafts):
-        for node in range(len(tree)):
-            guesses.setdefault(path(tree, node), []).append((source, float(tree.survival[node])))
-    found = [path(merged, node) for node in range(len(merged))]
-    assert sorted(found) == sorted(guesses)
-    for node, guess in enumerate(found):
-        assert merged.sources[node] == guesses[guess][0][0]
-        assert merged.survival[node] == max(survival for _, survival in guesses[guess])
-        owners = {source for source, _ in guesses[guess]}
-        assert is_pinned(merged, node) == any(
-            is_pinned(drafts[source], own)
-            for source in owners
-            for own in range(len(drafts[source]))
-            if path(drafts[source], own) == guess
-        )
-    assert len(maps) == len(drafts)
-    for tree, node_map in zip(drafts, maps, strict=True):
-        assert node_map.dtype == np.int32
-        assert [found[new] for new in node_map.tolist()] == [path(tree, node) for node in range(len(tree))]
-
-
-@given(trees(siblings_differ=True), st.integers(0, 2))
-def test_merging_one_tree_changes_nothing_but_its_source(tree: DraftTree, place: int) -> None:
-    drafts = [EMPTY] * place + [tree, EMPTY]
-    merged, maps = merge(drafts)
-    assert same(merged, replace(tree, sources=np.full(len(tree), place, np.uint8)))
-    assert maps[place].tolist() == list(range(len(tree)))
-
-
-def test_merged_modes() -> None:
-    point, coupled, sampled, repeated = (chain([1], [0.5], mode=mode) for mode in DraftMode)
-    assert merge([point, coupled])[0].mode == merge([coupled, point])[0].mode == DraftMode.COUPLED
-    assert merge([point, point])[0].mode == merge([point, EMPTY])[0].mode == DraftMode.POINT
-    assert merge([EMPTY, sampled])[0].mode == DraftMode.SAMPLED
-    assert merge([repeated])[0].mode == DraftMode.REPEATED
-    for drawn_one in (sampled, repeated):
-        with pytest.raises(ValueError, match="SAMPLED"):
-            merge([point, drawn_one])
-
-
 def drawn(ids: Seq[int], p: Seq[float]) -> Sparse:
     return Sparse(np.array(ids, np.int32), np.array(p, np.float64))
 
@@ -230,14 +168,6 @@ def test_a_tree_with_laws_is_kept_or_dropped_as_a_whole(fits: bool) -> None:
             assert node_map.tolist() == [0, 1, 2]
         else:
             assert (len(part), part.laws, node_map.tolist()) == (0, (), [-1, -1, -1])
-
-
-def test_merging_keeps_laws_and_twins_that_were_drawn() -> None:
-    merged, maps = merge([EMPTY, FORK])
-    assert same(merged, replace(FORK, sources=np.ones(3, np.uint8)))
-    assert (merged.laws, merged.mode, maps[1].tolist()) == (FORK.laws, DraftMode.SAMPLED, [0, 1, 2])
-    twins = sampled([2, 2], [-1, -1], [ROOT_LAW, None, None])
-    assert merge([twins])[0].tokens.tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.law import Law, SamplingSettings
+from edgespec.spec.merging import merge
 from edgespec.spec.policy import Offer, Proposed, Selection, cut
 from edgespec.spec.ports import Plan
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import DraftTree, best_first, chain, merge, n_pinned, through, unpinned
+from edgespec.spec.tree import DraftTree, best_first, chain, n_pinned, through, unpinned
 from edgespec.spec.weighed import Weighed, ranked, shares, weigh
 from tests.spec.random_trees import trees
 
