@@ -13,8 +13,7 @@ from edgespec.library.resolve import Fetchers, ResolvedModel, open_library, reso
 
 
 def find_model(model: str | Path | None, on_progress: OnProgress | None = None) -> ResolvedModel:
-    """`on_progress` hears of a download only. Raises what `resolve` and the fetchers raise, and GivenUp.
-    """
+    """`on_progress` hears of a download only. Raises what `resolve` and the fetchers raise, and GivenUp."""
     library, download = open_library(), Download(on_progress)
     reporter = Reporter(download.announce, download.progress)
     offline = os.environ.get("EDGESPEC_OFFLINE", "").lower() not in ("", "0", "false", "no", "off")

@@ -71,7 +71,8 @@ def make_server(engine: Engine, serving: Serving, announce: Callable[[], None] =
     """
     metrics = Metrics()
     desk = Desk(engine, PromptReader(engine, serving.template), serving.limits, metrics)
-    service = Service(desk, metrics, engine.name, serving.defaults, int(time.time()), Spelling(engine.vocab))
+    name = engine.name.encode(errors="replace").decode()  # a file's name may hold bytes that are no text
+    service = Service(desk, metrics, name, serving.defaults, int(time.time()), Spelling(engine.vocab))
     config = uvicorn.Config(
         make_app(service, serving.access),
         loop="asyncio",

@@ -222,3 +222,5 @@ def _read(path: str) -> str:
         raise BadInput(f"template {path!r}", error.strerror or str(error), remedy) from error
     except UnicodeDecodeError as error:
         raise BadInput(f"template {path!r}", f"byte {error.start} is not UTF-8", remedy) from error
+    except ValueError as error:  # a zero byte, or half a character
+        raise BadInput(f"template {path!r}", f"it cannot be a file's name: {error}", remedy) from error

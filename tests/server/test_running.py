@@ -29,6 +29,14 @@ def test_loopback_has_two_families() -> None:
         assert four.getsockname()[1] > 0
 
 
+def test_a_model_whose_file_has_no_readable_name_is_served(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "name", "to\udcffy")  # as Python reads a name that is not UTF-8
+    with running(engine) as server, server.http() as http:
+        assert http.get("/health").json()["model"] == "to?y"
+        assert http.get("/v1/models/to%3Fy").status_code == 200
+        assert http.post("/v1/completions", json={"prompt": "a", "max_tokens": 1}).json()["model"] == "to?y"
+
+
 def test_a_template_that_is_not_there_is_said_before_anything_is_served(engine: Engine) -> None:
     with pytest.raises(BadInput, match="none-such"), running(engine, template="none-such"):
         raise AssertionError

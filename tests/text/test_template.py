@@ -260,6 +260,12 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
     assert "none" in caught.value.what
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800"])
+def test_what_no_file_can_be_called_is_said(name: str) -> None:
+    with pytest.raises(BadInput, match="chatml, gemma, llama3, plain"):
+        load_template(name, None, "", "")
+
+
 def test_a_file_that_is_no_text_is_said(tmp_path: Path) -> None:
     path = tmp_path / "binary"
     path.write_bytes(b"ab\xff")

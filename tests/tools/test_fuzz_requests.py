@@ -49,4 +49,7 @@ def test_log_probabilities_are_asked_for_only_where_they_are_served() -> None:
 
 def test_how_it_is_asked_stands_beside_what_is_asked() -> None:
     case = Maker(1, N_VOCAB, scored=True).case(0)
-    assert case.asked("off", exact=False) == {**case.body, "edgespec": {"draft": "off", "exact": False}}
+    assert case.asked("off", exact=False) == {
+        **case.body,
+        "edgespec": {"draft": "off", "exact": False, "token_ids": True},
+    }
