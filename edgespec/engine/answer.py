@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from edgespec.errors import EdgeSpecError
@@ -66,7 +67,7 @@ class Answer:
         self._pieces: SimpleQueue[list[Piece] | None] = SimpleQueue()  # those of one round; None: there are no more
         self._notices: list[Notice] = []
         self._completion: Completion | None = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._over = threading.Event()
 
     def __iter__(self) -> Iterator[Piece]:
@@ -170,16 +171,18 @@ class Answer:
             listener()
 
     def _call_back(self, piece: Piece) -> None:
-        if self._on_piece is None:
-            return
-        try:
-            going_on = self._on_piece(piece) is not False
-        except Exception as error:  # the caller's code: it ends this answer, never those of others
-            self._error = error
-            going_on = False
-        if not going_on:
+        if self._on_piece is not None and self.call(partial(self._on_piece, piece)) is False:
             self._on_piece = None
             self.cancel()
+
+    def call(self, code: Callable[[], object]) -> object:
+        """What the caller's own code says; False if it raises, which ends this answer, never those of others."""
+        try:
+            return code()
+        except BaseException as error:  # `sys.exit` there must not end the engine's thread either
+            self._error = self._error or error
+            self.cancel()
+            return False
 
     def _end(self, event: Completion | EdgeSpecError) -> None:
         if isinstance(event, Completion):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -128,7 +129,7 @@ class Job:
                 break
         self.request.answer.flush()
         if self.request.on_round is not None:
-            self.request.on_round(report)
+            self.request.answer.call(partial(self.request.on_round, report))
 
     def compare(self, report: RoundReport, t1_seconds: float) -> None:
         """Book a round against plain decoding of its tokens: a pass over the same sequences takes `t1_seconds`, 0 where

@@ -69,6 +69,9 @@ class GenerateOptions:
         if self.exact and self.verify != PATH:
             why = "what it emits depends on what was drafted, so it cannot be bit for bit plain decoding"
             raise BadInput(f"--verify {self.verify} with --exact", why, f"use '--verify {PATH}'")
+        if isinstance(self.stop, str):
+            why = "each of its letters would be one"
+            raise BadInput(f"stop strings {self.stop!r}", why, f"give a tuple of them: ({self.stop!r},)")
         if "" in self.stop:
             raise BadInput("stop string ''", "an empty text would end every answer before it begins", "leave it out")
         if self.n_top_logprobs is not None and not 0 <= self.n_top_logprobs <= MAX_TOP_LOGPROBS:
@@ -77,5 +80,7 @@ class GenerateOptions:
 
 
 def _at_least(name: str, value: int | None, least: int) -> None:
+    if value is not None and not isinstance(value, int):  # nan, for one, is never reached
+        raise BadInput(f"{name} {value}", "it counts, so it is a whole number", "give one")
     if value is not None and value < least:
         raise BadInput(f"{name} {value}", f"the least possible is {least}", "give a larger number")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from edgespec.engine.everyday import QUESTIONS, Everyday
 from edgespec.engine.progress import OnProgress, Progress, Stage
 from edgespec.engine.second import Second
-from edgespec.errors import EngineFailure
+from edgespec.errors import GivenUp
 from edgespec.library.header import GgufHeader
 from edgespec.spec.outcomes import constant
 from edgespec.tune.agreement import (
@@ -109,7 +109,7 @@ def measured_facts(
 ) -> PairFacts:
     """Measure what is not handed in, and keep each part as soon as it is there.
 
-    Raises what both models raise, and EngineFailure where the callback gives it up.
+    Raises what both models raise, and GivenUp where the callback gives it up.
     """
     path, records, tell = host.header.path, pair_records(), _Teller(second.name, on_progress)
     with closing(host.target.sibling(min(_MEASURED_CELLS, host.target.settings.n_ctx))) as bench:
@@ -140,7 +140,7 @@ def _told(texts: Seq[Text], tell: _Teller) -> Iterator[Text]:
 
 
 class _Teller:
-    """Reports the part that is done. Raises EngineFailure where that is answered with False."""
+    """Reports the part that is done. Raises GivenUp where that is answered with False."""
 
     def __init__(self, name: str, on_progress: OnProgress | None) -> None:
         self._name = name
@@ -151,7 +151,7 @@ class _Teller:
             return
         if self._on_progress(Progress(Stage.TUNE, part, 1.0, f"measuring {self._name}: {doing}")) is False:
             what = f"did not measure the draft {self._name}"
-            raise EngineFailure(what, "it was given up", "do it again, or take '--draft-model none'")
+            raise GivenUp(what, "it was given up", "do it again, or take '--draft-model none'")
 
 
 def everyday_texts(host: Host, bench: LlamaTarget) -> Iterator[Text]:

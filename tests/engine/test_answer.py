@@ -167,6 +167,21 @@ def test_what_a_callback_raises_is_the_callers() -> None:
     assert answer.failed
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), ValueError("no")])
+def test_whatever_the_callers_code_raises_ends_its_answer_only(error: BaseException) -> None:
+    def leave() -> None:
+        raise error
+
+    answer = Answer(CancelToken())
+    assert answer.call(lambda: 5) == 5
+    assert not answer.cancel_token.cancelled
+    answer.call(leave)
+    assert answer.cancel_token.cancelled
+    answer.put(WHOLE)
+    with pytest.raises(type(error)):
+        answer.completion()
+
+
 def test_leaving_the_block_cancels_what_still_runs_and_spares_the_token_otherwise() -> None:
     token = CancelToken()
     with Answer(token) as answer:

@@ -204,6 +204,17 @@ def test_the_policy_is_the_callers() -> None:
     assert max(report.n_drafted for report in rounds) == 2
 
 
+def test_what_a_watcher_of_rounds_raises_ends_its_answer_and_no_other() -> None:
+    def leave(report: RoundReport) -> None:
+        raise SystemExit(f"{report.n_rows}")
+
+    with engine_over(target_of()) as engine:
+        watched = engine.submit(engine.new_sequence(), False, PROMPT, OPTIONS, on_round=leave)
+        with pytest.raises(SystemExit):
+            watched.completion()
+        assert done(engine.submit(engine.new_sequence(), False, PROMPT, OPTIONS)).token_ids
+
+
 def test_notices_come_with_the_answer() -> None:
     notice = Notice("code", "message")
     with engine_over(target_of()) as engine:

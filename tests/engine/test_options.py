@@ -39,3 +39,14 @@ def test_the_least_that_works() -> None:
 
 def test_choices_are_spelled_as_on_the_command_line() -> None:
     assert [one.value for one in (DraftChoice.AUTO, DraftChoice.OFF, DraftChoice.LOOKUP)] == ["auto", "off", "lookup"]
+
+
+def test_stop_strings_in_a_row_without_a_tuple_are_refused() -> None:
+    with pytest.raises(BadInput, match="each of its letters would be one"):
+        GenerateOptions(stop="the")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [float("nan"), 2.5])
+def test_counts_are_whole_numbers(value: float) -> None:
+    with pytest.raises(BadInput, match="whole number"):
+        GenerateOptions(max_tokens=value)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from edgespec.engine.options import EngineOptions
 from edgespec.engine.pairfacts import Host, PairFacts, known_acceptance, known_facts, measured_facts
 from edgespec.engine.pairing import find_second
 from edgespec.engine.progress import Progress, Stage
-from edgespec.errors import EngineFailure
+from edgespec.errors import GivenUp
 from edgespec.spec.outcomes import constant
 from edgespec.tune.agreement import RANKS
 from edgespec.tune.decide import PRIOR_ACCEPTANCE
@@ -83,7 +83,7 @@ def test_a_slow_target_says_less(models: Path, monkeypatch: pytest.MonkeyPatch, 
 def test_given_up_it_keeps_the_times_and_raises(models: Path) -> None:
     with host(models) as target:
         second = find_second(str(models / "twin.gguf"), target, lambda _notice: None)
-        with pytest.raises(EngineFailure, match="did not measure the draft twin: it was given up"):
+        with pytest.raises(GivenUp, match="did not measure the draft twin: it was given up"):
             measured_facts(second, target, on_progress=lambda now: "follows" not in now.doing)
         kept = known_facts(second.fingerprint, target)
         assert kept is not None
