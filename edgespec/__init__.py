@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from edgespec.events import Timings as Timings
     from edgespec.events import TokenScore as TokenScore
     from edgespec.events import Usage as Usage
+    from edgespec.processes import run_child as run_child
     from edgespec.spec.law import SamplingSettings as SamplingSettings
     from edgespec.tally import Depth as Depth
     from edgespec.tally import RoundTally as RoundTally
@@ -52,6 +53,7 @@ _HOMES = {
     "edgespec.events": (
         "Completion", "Finish", "Notice", "Piece", "RoundReport", "Timings", "TokenScore", "Usage",
     ),
+    "edgespec.processes": ("run_child",),
     "edgespec.spec.law": ("SamplingSettings",),
     "edgespec.tally": ("Depth", "RoundTally", "Tallied"),
     "edgespec.text.template": ("Message",),

@@ -28,11 +28,12 @@ def test_the_names_that_programs_use() -> None:
         "Answer", "AsyncAnswer", "CancelToken", "Completion", "Conversation", "Depth", "DraftChoice", "EdgeSpecError",
         "Engine", "EngineOptions", "Extras", "Finish", "GenerateOptions", "Grammar", "Message", "Notice", "Piece",
         "Progress", "RoundReport", "RoundTally", "SamplingSettings", "Stage", "Tallied", "Timings", "TokenScore",
-        "Tuning", "Usage", "tune_model",
+        "Tuning", "Usage", "run_child", "tune_model",
     }  # fmt: skip
     assert set(edgespec.__all__) == promised
-    assert all(isinstance(getattr(edgespec, name), type) for name in promised - {"tune_model"})
+    assert all(isinstance(getattr(edgespec, name), type) for name in promised - {"run_child", "tune_model"})
     assert callable(edgespec.tune_model)
+    assert callable(edgespec.run_child)
     assert (edgespec.Engine, edgespec.Conversation) == (Engine, Conversation)
     assert (edgespec.Piece, edgespec.EdgeSpecError) == (Piece, EdgeSpecError)
 

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import IO
 
 from edgespec.backend.frames import BadFrame, Frame, read, write
-from edgespec.backend.probe import HOME
+from edgespec.processes import HOME
 
 # A killed process is gone in a moment, unless a driver holds it in the kernel: no answer waits for that.
 _END_SECONDS = 2.0
@@ -98,7 +98,7 @@ class Child:
             self._process = subprocess.Popen(
                 command,
                 env={**os.environ, "GGML_NO_BACKTRACE": "1"},  # else an abort starts a debugger
-                cwd=HOME,  # "-m" looks there first: a user's folder may hold a numpy.py
+                cwd=HOME,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._words,

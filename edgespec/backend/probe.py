@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -19,14 +18,13 @@ from edgespec.backend.settings import LlamaSettings, retreats
 from edgespec.backend.trial import REFUSED
 from edgespec.errors import EngineFailure
 from edgespec.events import Notice
+from edgespec.processes import HOME, child_command
 from edgespec.records import Records
 
 # The header, the vocabulary and the first tensors: enough to tell models apart without reading gigabytes.
 FINGERPRINT_BYTES = 1 << 20
 # A 7B model read from a slow disk and tried on two cores takes about a minute; beyond this the child is stuck.
 TRIAL_SECONDS = 600.0
-# The folder that edgespec is imported from.
-HOME = Path(__file__).resolve().parents[2]
 
 Command = Callable[[Path, LlamaSettings], Sequence[str]]
 
@@ -64,7 +62,7 @@ def settings_key(settings: LlamaSettings) -> str:
 
 
 def trial_command(path: Path, settings: LlamaSettings) -> list[str]:
-    return [sys.executable, "-m", "edgespec.backend.trial", str(path.absolute()), settings.to_json()]
+    return child_command("edgespec.backend.trial", str(path.absolute()), settings.to_json())
 
 
 def try_in_child(
@@ -75,7 +73,7 @@ def try_in_child(
         done = subprocess.run(
             command(path, settings),
             env={**os.environ, "GGML_NO_BACKTRACE": "1"},  # else an abort starts a debugger
-            cwd=HOME,  # "-m" looks there first: a user's folder may hold a numpy.py
+            cwd=HOME,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -9,7 +9,6 @@ doubles with each loss in a row; until it has loaded, calls raise StepLost at on
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from math import inf
 from edgespec.backend.child import Child, Gone
 from edgespec.backend.frames import Frame, Kind
 from edgespec.errors import EngineFailure
+from edgespec.processes import child_command
 from edgespec.spec.ports import IntArray
 from edgespec.spec.step import Ranked, StepLimits
 
@@ -54,8 +54,8 @@ class Patience:
         return self.call_seconds + n_tokens * self.token_seconds
 
 
-def child_command(spec: str) -> Sequence[str]:
-    return [sys.executable, "-m", "edgespec.backend.remote_child", spec]
+def step_command(spec: str) -> Sequence[str]:
+    return child_command("edgespec.backend.remote_child", spec)
 
 
 class RemoteStep:
@@ -72,7 +72,7 @@ class RemoteStep:
         patience: Patience | None = None,
         open_seconds: float = OPEN_SECONDS,
         clock: Callable[[], float] = time.monotonic,
-        command: Command = child_command,
+        command: Command = step_command,
     ) -> None:
         self.name = name or spec
         self.patience = patience or Patience()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import queue
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,7 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from edgespec.backend import machine
-from edgespec.backend.probe import HOME, proven_settings
+from edgespec.backend.probe import proven_settings
 from edgespec.backend.settings import LlamaSettings
 from edgespec.bench.arms import LibraryArm
 from edgespec.bench.library_child import Question, Reply
@@ -34,6 +33,7 @@ from edgespec.errors import EngineFailure
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard
 from edgespec.library.memory import check_memory
+from edgespec.processes import HOME, child_command
 from edgespec.records import Records
 
 # A model that does not fit into memory gives a token in seconds; a child that needs longer than this is stuck.
@@ -43,7 +43,7 @@ _POLL_SECONDS = 0.1
 
 
 def library_command(path: Path, settings: LlamaSettings) -> list[str]:
-    return [sys.executable, "-m", "edgespec.bench.library_child", str(path.absolute()), settings.to_json()]
+    return child_command("edgespec.bench.library_child", str(path.absolute()), settings.to_json())
 
 
 class LibraryProcess:
@@ -54,7 +54,7 @@ class LibraryProcess:
         self._process = subprocess.Popen(
             command,
             env={**os.environ, "GGML_NO_BACKTRACE": "1"},  # else an abort starts a debugger
-            cwd=HOME,  # "-m" looks there first: a user's folder may hold a numpy.py
+            cwd=HOME,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,

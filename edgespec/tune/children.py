@@ -9,7 +9,6 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -17,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from edgespec.backend.probe import HOME
 from edgespec.backend.settings import LlamaSettings
 from edgespec.errors import EngineFailure
+from edgespec.processes import HOME, child_command
 from edgespec.tune.limits import Limits, OutOfTime
 from edgespec.tune.protocol import Order, Report
 
@@ -45,8 +44,8 @@ class ChildHung(ChildFailed):
     """It gave no answer in time."""
 
 
-def child_command(path: Path) -> Command:
-    return lambda settings: [sys.executable, "-m", "edgespec.tune.child", str(path.absolute()), settings.to_json()]
+def setting_command(path: Path) -> Command:
+    return lambda settings: child_command("edgespec.tune.child", str(path.absolute()), settings.to_json())
 
 
 class Child:
@@ -129,7 +128,7 @@ def _start(command: Sequence[str], words: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command,
             env={**os.environ, "GGML_NO_BACKTRACE": "1"},  # else an abort starts a debugger
-            cwd=HOME,  # "-m" looks there first: a user's folder may hold a numpy.py
+            cwd=HOME,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=words,

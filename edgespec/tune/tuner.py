@@ -19,7 +19,7 @@ from edgespec.library.header import GgufHeader, read_header
 from edgespec.library.memory import CacheShape, check_memory, estimate
 from edgespec.records import Records
 from edgespec.tune import grid, plan, store
-from edgespec.tune.children import Children, Command, child_command
+from edgespec.tune.children import Children, Command, setting_command
 from edgespec.tune.decide import Classes, best_chunk, cheapest_class, refined
 from edgespec.tune.limits import Clock, Limits, Stopped
 from edgespec.tune.passes import Passes
@@ -110,7 +110,7 @@ def real_means(path: Path) -> Means:
         estimate(header, _shape()).total_bytes(n_ctx),
     )
     most = _children_that_fit(header, n_ctx, available)
-    return Means(site, child_command(path), most, time.monotonic, lambda pids: cores.CoreReader(pids).use)
+    return Means(site, setting_command(path), most, time.monotonic, lambda pids: cores.CoreReader(pids).use)
 
 
 def tune_by(

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from edgespec.backend import probe
 from edgespec.backend.probe import Verdict, model_fingerprint, proven_settings, settings_key, try_in_child
 from edgespec.backend.settings import LlamaSettings
 from edgespec.backend.trial import REFUSED
@@ -228,7 +227,3 @@ def test_a_fingerprint_is_of_the_content(model: Path, tmp_path: Path) -> None:
     assert model_fingerprint(moved) == model_fingerprint(model)
     moved.write_bytes(model.read_bytes() + b"\0")
     assert model_fingerprint(moved) != model_fingerprint(model)
-
-
-def test_children_find_edgespec_where_this_process_found_it() -> None:
-    assert (probe.HOME / "edgespec" / "backend" / "probe.py").samefile(probe.__file__)

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgespec.backend.frames import Frame, Kind, read, write
-from edgespec.backend.probe import HOME
-from edgespec.backend.remote import Patience, RemoteStep, StepLost, child_command
+from edgespec.backend.remote import Patience, RemoteStep, StepLost, step_command
 from edgespec.errors import EngineFailure
+from edgespec.processes import HOME
 from edgespec.spec.ports import IntArray
 from edgespec.spec.step import Ranked, StepModel
 from tests.backend.remote_toys import DIES, FAILS, HANGS, IS_NAN, IS_ODD, PRINTS, RAISES, TableStep
@@ -219,7 +219,7 @@ def test_a_program_that_is_not_there() -> None:
 
 def test_a_system_that_starts_no_process_any_more_is_not_asked_all_the_time() -> None:
     clock, programs = Clock(), [sys.executable]
-    with closing(RemoteStep(SPEC, clock=clock, command=lambda spec: [programs[-1], *child_command(spec)[1:]])) as step:
+    with closing(RemoteStep(SPEC, clock=clock, command=lambda spec: [programs[-1], *step_command(spec)[1:]])) as step:
         step.read(row(1), 0)
         programs.append("/no/such/program")
         psutil.Process(step.pid).kill()
@@ -342,7 +342,7 @@ def test_a_hung_call_ends_soon_once_nobody_waits_for_it(is_under_way: bool) -> N
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_a_child_ends_with_its_parent_also_within_a_step(is_busy: bool) -> None:
     """The parent's end of the pipe closes when the parent dies, however it dies."""
-    with subprocess.Popen(child_command(SPEC), cwd=HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(step_command(SPEC), cwd=HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
         read(child.stdout)

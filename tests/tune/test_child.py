@@ -14,7 +14,7 @@ import pytest
 from edgespec.backend.settings import LlamaSettings
 from edgespec.backend.widths import SCOPES
 from edgespec.tune import child
-from edgespec.tune.children import ChildFailed, Children, child_command
+from edgespec.tune.children import ChildFailed, Children, setting_command
 from edgespec.tune.limits import Limits
 from edgespec.tune.protocol import Order, Report, Task
 from tools.make_toy_model import Kind, write_toy_model
@@ -107,7 +107,7 @@ sys.exit(child.main())
 
 
 def test_as_a_process(toy: Toy) -> None:
-    living = Children(child_command(toy(Kind.LLAMA)), Limits(time.monotonic, 300.0, lambda: False), 2)
+    living = Children(setting_command(toy(Kind.LLAMA)), Limits(time.monotonic, 300.0, lambda: False), 2)
     assert living.ask(SETTINGS, Order(Task.READ, 16)).length == 16
     assert living.ask(SETTINGS, Order(Task.PASS, 4)).seconds > 0.0
     with pytest.raises(ChildFailed, match=r"refused: .*33"):
@@ -118,6 +118,6 @@ def test_as_a_process(toy: Toy) -> None:
 def test_a_model_that_cannot_be_loaded_is_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(b"GGUF and nothing more")
-    living = Children(child_command(path), Limits(time.monotonic, 300.0, lambda: False), 2)
+    living = Children(setting_command(path), Limits(time.monotonic, 300.0, lambda: False), 2)
     with pytest.raises(ChildFailed, match="refused: cannot load the model"):
         living.ask(SETTINGS, Order(Task.PASS, 1))
