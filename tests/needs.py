@@ -1,4 +1,4 @@
-"""What some tests need of the machine beside Python: a terminal, a browser, Qt's libraries.
+"""What some tests need of the machine beside a Python: a terminal, a browser, Qt's libraries, a newer Python.
 
 Where one is missing its tests are left out and named at the end of the run, since a machine with Python and a compiler
 must be able to pass the rest; with EDGESPEC_ALL_TESTS set that is an error instead, so that nothing is left out unseen.
@@ -7,6 +7,7 @@ must be able to pass the rest; with EDGESPEC_ALL_TESTS set that is an error inst
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import shutil
 from dataclasses import dataclass
@@ -39,10 +40,12 @@ def qt_objection() -> str:
 def needs() -> list[Need]:
     terminal = "" if shutil.which("tmux") else "they type into a real terminal: install tmux"
     page = "" if browser() else f"they use a browser: install one of {', '.join(BROWSERS)}"
+    fuzzer = "" if importlib.util.find_spec("schemathesis") else "they use schemathesis, which needs Python 3.11"
     return [
         Need(("live/test_terminal.py",), terminal),
         Need(("apps/page", "tools/test_page_picture.py"), page),
         Need(("apps/desk", "tools/test_desk_picture.py"), qt_objection()),
+        Need(("server/test_openapi.py",), fuzzer),
     ]
 
 

@@ -37,6 +37,7 @@ Exit codes:
    7  longer than the context   14  something must be installed first
                                 15  not measured on this machine yet
                                 16  a draft that does not fit the target
+                                17  given up
  130  ended by Ctrl-C"""
 
 
