@@ -85,6 +85,7 @@ class Usage:
 class Timings:
     """`passes` counts target passes after the prompt; `drafter` names those that had a guess accepted, "+"-joined.
     plain_seconds: what decoding would have taken without drafting, at the prices measured meanwhile; 0 if unmeasured.
+    n_emitted: what the passes gave, an end token and what a stop string cut off included.
     """
 
     prompt_seconds: float
@@ -101,6 +102,11 @@ class Timings:
     cached_prompt_tokens: int
     seed: int
     plain_seconds: float = 0.0
+    n_emitted: int = 0
+
+    @property
+    def tokens_per_pass(self) -> float:
+        return self.n_emitted / self.passes if self.passes else 0.0
 
 
 @dataclass(frozen=True, slots=True)

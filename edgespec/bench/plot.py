@@ -47,7 +47,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        raise MissingExtra("--plot", "matplotlib is not installed", "pip install 'edgespec[bench]'") from error
+        raise MissingExtra("--plot", "matplotlib is not installed", "run: pip install matplotlib") from error
 
 
 def require_writable(path: Path) -> None:

@@ -193,4 +193,6 @@ def show_outcome(outcome: Outcome, screen: Screen, as_json: bool) -> None:
         console.print(as_table(found))
         for line in [FOOTNOTE, *ledger_lines(found), f"{where.line()}; load at the end {outcome.load_at_end:.1f}"]:
             console.print(line, soft_wrap=True, highlight=False, markup=False)
-    screen.dim(f"figures of every answer: {outcome.folder}; the same command with --out goes on from there")
+    screen.dim(
+        f"figures of every answer: {outcome.folder}; the same command with '--out {outcome.folder}' goes on from there"
+    )

@@ -238,7 +238,7 @@ COMMANDS: dict[str, Command] = {
         _models,
     ),
     "/draft": Command(
-        "[auto|off|lookup]",
+        "[auto|off|NAMES|MODEL]",
         "Choose where guesses come from",
         "auto: what pays. off: plain decoding. lookup: what followed the same words before.",
         _draft,

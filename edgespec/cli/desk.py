@@ -57,7 +57,8 @@ def desk(ctx: click.Context, model: str | None, answer_flags: AnswerFlags, model
 def app() -> Start:
     """The app's own entry, wherever it is. Raises MissingExtra."""
     if importlib.util.find_spec(PACKAGE) is None:
-        raise MissingExtra("cannot open a window", f"{PACKAGE} must be installed", "run: pip install 'edgespec[desk]'")
+        remedy = "run: pip install 'pyside6-essentials<6.12'"
+        raise MissingExtra("cannot open a window", f"{PACKAGE} must be installed", remedy)
     start: Start = import_module(f"{home()}.start").start
     return start
 

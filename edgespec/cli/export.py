@@ -35,7 +35,7 @@ _WORDS = {
 }
 
 
-@click.command(short_help="Make a draft for another device of a model.")
+@click.command(short_help="Make a draft model from a GGUF, for another device.")
 @click.argument("model", required=False, envvar="EDGESPEC_MODEL")
 @click.option("--to", type=click.Choice(["onnx"]), required=True, expose_value=False, help="What will run it.")
 @click.option("--layers", default="all", show_default=True, metavar="all|auto|LIST", help=_LAYERS_HELP)

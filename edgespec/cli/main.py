@@ -38,6 +38,7 @@ Exit codes:
                                 15  not measured on this machine yet
                                 16  a draft that does not fit the target
                                 17  given up
+                                18  cut before the asked form was complete
  130  ended by Ctrl-C"""
 
 

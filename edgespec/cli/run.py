@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # What a shell reports for a program ended by Ctrl-C.
 INTERRUPTED = 130
+# An answer that is no text of its grammar yet: who reads it must not take it for one.
+CUT_SHORT = 18
 # How arguments begin or end that name a model and are no question.
 _MODEL_PREFIXES = ("hf:", "ollama:", "lmstudio:", "llama.cpp:")
 CONTINUES = Notice("no-chat-template", "this model was not trained to chat, so it continues the text as it stands")
@@ -86,7 +88,7 @@ def run(
     from edgespec.cli.follow import show, wait_for
     from edgespec.cli.opening import open_model
     from edgespec.cli.screen import Screen, emit
-    from edgespec.cli.stats import completion_json, stats_line
+    from edgespec.cli.stats import completion_json, ending, stats_line
 
     screen = Screen(choose_look(color))
     with open_model(chosen or model, model_flags, screen).engine as engine:
@@ -104,8 +106,12 @@ def run(
         emit(completion_json(completion, notices, scores) + "\n")
     if stats or (stats is None and not as_json and sys.stderr.isatty()):
         screen.dim(stats_line(completion, options.max_tokens))
+    elif stats is None and completion.finish is Finish.LENGTH and not as_json:
+        screen.dim(ending(completion, options.max_tokens))
     if completion.finish is Finish.CANCELLED:
         ctx.exit(INTERRUPTED)
+    if completion.finish is Finish.LENGTH and options.grammar is not None:
+        ctx.exit(CUT_SHORT)
 
 
 def _scores(completion: Completion, engine: Engine) -> dict[str, object]:

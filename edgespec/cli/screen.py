@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 
 import click
 from rich.console import Console
@@ -13,6 +14,9 @@ from rich.text import Text
 from edgespec.cli.paint import Look, legend, printable, tinted
 from edgespec.errors import BadInput, DiskFull, EdgeSpecError
 from edgespec.events import Notice, Piece
+
+# Told anew with every figure in it, these would be most of what a busy machine's user reads.
+_COMES_AND_GOES = frozenset({"cores-taken"})
 
 # Windows reports a pipe that nobody reads any more as an invalid argument.
 _NOBODY_READS = (errno.EPIPE, errno.EINVAL)
@@ -59,9 +63,10 @@ class Screen:
     # -- everything else ----------------------------------------------------------------------------------------
 
     def notice(self, notice: Notice) -> None:
-        """One dim line, the first time only."""
-        if notice not in self._seen:
-            self._seen.add(notice)
+        """One dim line, the first time only; of what comes and goes with other programs, the first of its kind."""
+        seen = replace(notice, message="") if notice.code in _COMES_AND_GOES else notice
+        if seen not in self._seen:
+            self._seen.add(seen)
             self.dim(notice.message)
 
     def dim(self, line: str) -> None:

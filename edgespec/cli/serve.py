@@ -153,4 +153,4 @@ def _require_server() -> None:
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         why = f"{' and '.join(missing)} must be installed"
-        raise MissingExtra("cannot serve", why, "run: pip install 'edgespec[server]'")
+        raise MissingExtra("cannot serve", why, "run: pip install starlette uvicorn")

@@ -19,7 +19,7 @@ def stats_line(completion: Completion, max_tokens: int) -> str:
         f"{timings.tokens_per_second:.1f} tok/s",
         f"first token {timings.first_token_seconds:.2f} s",
         f"{timings.draft_n_accepted}/{timings.draft_n} drafts accepted" if timings.draft_n else "nothing drafted",
-        f"{_per_pass(completion.usage.completion_tokens, timings.passes):.2f} tokens per pass",
+        f"{timings.tokens_per_pass:.2f} tokens per pass",
         *([timings.drafter] if timings.drafter else []),
         *_exact_parts(timings),
         *_crowd_parts(completion),
@@ -75,6 +75,7 @@ class Totals:
     prompt_seconds: float = 0.0
     decode_seconds: float = 0.0
     passes: int = 0
+    n_emitted: int = 0
     n_drafted: int = 0
     n_accepted: int = 0
     n_padded: int = 0
@@ -88,6 +89,7 @@ class Totals:
         self.prompt_seconds += timings.prompt_seconds
         self.decode_seconds += timings.decode_seconds
         self.passes += timings.passes
+        self.n_emitted += timings.n_emitted
         self.n_drafted += timings.draft_n
         self.n_accepted += timings.draft_n_accepted
         self.n_padded += timings.padded_rows
@@ -100,7 +102,7 @@ class Totals:
         yield "seconds", f"{self.prompt_seconds:.1f} reading, {self.decode_seconds:.1f} answering"
         yield "speed", f"{rate:.1f} tok/s"
         yield "drafts", f"{self.n_accepted}/{self.n_drafted} drafts accepted{share}"
-        yield "passes", f"{self.passes}, {_per_pass(self.completion_tokens, self.passes):.2f} tokens per pass"
+        yield "passes", f"{self.passes}, {self.n_emitted / max(1, self.passes):.2f} tokens per pass"
         if self.n_padded:
             yield "padding", f"{self.n_padded} rows, the price of exact"
 
@@ -126,7 +128,3 @@ def _ranges(widths: Sequence[int]) -> str:
         else:
             runs.append([width])
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs) or "none"
-
-
-def _per_pass(n_tokens: int, passes: int) -> float:
-    return n_tokens / passes if passes else 0.0

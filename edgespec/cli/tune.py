@@ -291,7 +291,13 @@ def _closing(found: Found) -> Iterator[str]:
     if tuning.plain_speedup_over_defaults:
         yield f"One token at a time, {tuning.plain_speedup_over_defaults:.2f} times as fast as the library's defaults."
     if tuning.width_class:
-        yield f"--exact keeps to passes of {', '.join(map(str, tuning.width_class))} rows."
+        widths = ", ".join(map(str, tuning.width_class))
+        alone = tuning.width_class == (1,)
+        yield (
+            "--exact takes one row a pass here, so exact answers are never drafted."
+            if alone
+            else (f"--exact keeps to passes of {widths} rows.")
+        )
     if tuning.is_partial:
         again = "goes on from here" if found.stored else "begins anew"
         yield f"The time cap cut it short: only measured widths are drafted at. The same command {again}."

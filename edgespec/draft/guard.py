@@ -118,22 +118,22 @@ class GuardedDrafter:
             nodes = np.full(n_proposed, -1, np.int32)
         self._told(sequence, lambda: self._inner.observe(sequence, commit, rows, nodes))
 
-    def is_silent(self, sequence: SequenceId) -> bool:
+    def is_silent(self, sequence: SequenceId, least_claim: float = 0.0) -> bool:
         """False while it sits out: those rounds are counted by asking."""
         if self._follower is None or self._rounds_out or sequence in self._closed:
             return False
         try:
-            return self._follower.is_silent(sequence) is True
+            return self._follower.is_silent(sequence, least_claim) is True
         except Exception as error:  # as in propose
             self._fault(RAISED, _described(error))
             return False
 
-    def follow(self, sequence: SequenceId, tokens: Seq[int]) -> bool:
+    def follow(self, sequence: SequenceId, tokens: Seq[int], least_claim: float = 0.0) -> bool:
         """As `observe`: one that fails is made to forget the sequence."""
         if self._follower is None or sequence in self._closed:
             return False
         try:
-            return self._follower.follow(sequence, tokens) is True and not self._rounds_out
+            return self._follower.follow(sequence, tokens, least_claim) is True and not self._rounds_out
         except Exception as error:  # as in propose
             self._closed.add(sequence)
             self._fault(RAISED, _described(error))

@@ -32,6 +32,9 @@ _AMBIGUOUS = tuple(rate * 0.7 for rate in _UNIQUE)
 _RIVAL = 0.15
 _RIVAL_SITUATION = len(_UNIQUE) + len(_AMBIGUOUS)
 
+# Of rounds in a row whose match is too poor to be told so many in one are told all the same.
+_HEARD_EVERY = 8
+
 # Different followers looked at to find a rival; a short match in a long text can have hundreds.
 _MAX_RIVALS = 8
 
@@ -87,12 +90,20 @@ class LookupDrafter:
                 branch.learn(self._rates, emitted)
             self._drafts[sequence] = []
 
-    def is_silent(self, sequence: SequenceId) -> bool:
-        return not self._tails[sequence].recurs
+    def is_silent(self, sequence: SequenceId, least_claim: float = 0.0) -> bool:
+        """By the match that the text's last tokens show, which may be shorter than the longest one."""
+        tail = self._tails[sequence]
+        if not tail.length:
+            return True
+        if self._rates.values[_bucket(tail.length)] >= least_claim:
+            return False
+        tail.n_hushed += 1
+        return tail.n_hushed % _HEARD_EVERY != 0
 
-    def follow(self, sequence: SequenceId, tokens: Seq[int]) -> bool:
-        """They are indexed once that is of use: until then their last few tokens tell that nothing matches."""
-        return not self._tails[sequence].append(tokens)
+    def follow(self, sequence: SequenceId, tokens: Seq[int], least_claim: float = 0.0) -> bool:
+        """They are indexed once that is of use."""
+        self._tails[sequence].append(tokens)
+        return self.is_silent(sequence, least_claim)
 
     def end(self, sequence: SequenceId) -> None:
         self._texts.pop(sequence, None)
@@ -102,6 +113,10 @@ class LookupDrafter:
     def indexed(self, sequence: SequenceId) -> tuple[int, ...]:
         """The tokens in the index: the committed text, and nothing else."""
         return tuple(self._text(sequence).text)
+
+    def matched(self, sequence: SequenceId) -> int:
+        """Tokens of the match that decides whether it is silent; 0 for none."""
+        return self._tails[sequence].length
 
     def _text(self, sequence: SequenceId) -> SuffixAutomaton:
         """With everything that was committed."""
@@ -124,27 +139,46 @@ class LookupDrafter:
 
 
 class _Tail:
-    """The end of a text, and whether its last `n` tokens have stood in it before. unread: tokens to be indexed."""
+    """The end of a text, and how far it has stood in it before: a match of `length` tokens, none shorter than `n`.
 
-    __slots__ = ("_last", "_n", "_seen", "recurs", "unread")
+    unread: tokens to be indexed. n_hushed: rounds in which a match was thought too poor to be told.
+    """
+
+    __slots__ = ("_end", "_last", "_n", "_seen", "_text", "length", "n_hushed", "unread")
 
     def __init__(self, tokens: Seq[int], n: int) -> None:
         self.unread: list[int] = []
-        self.recurs = False
+        self.length = self.n_hushed = 0
         self._n = n
+        self._end = -1
+        self._text: list[int] = []
         self._last: tuple[int, ...] = ()
-        self._seen: set[tuple[int, ...]] = set()
+        self._seen: dict[tuple[int, ...], int] = {}
         self.append(tokens)
         self.unread.clear()
 
-    def append(self, tokens: Seq[int]) -> bool:
-        """Returns `recurs`."""
+    def append(self, tokens: Seq[int]) -> None:
         self.unread.extend(tokens)
+        text, seen = self._text, self._seen
         for token in tokens:
+            goes_on = self.length and text[self._end + 1] == token
+            text.append(token)
             self._last = last = (*self._last[1 - self._n :], token) if self._n > 1 else (token,)
-            self.recurs = last in self._seen
-            self._seen.add(last)
-        return self.recurs
+            if goes_on:
+                self._end += 1
+                self.length += 1
+            else:
+                self._match(seen.get(last, -1) if len(last) == self._n else -1)
+            seen[last] = len(text) - 1
+
+    def _match(self, end: int) -> None:
+        """The last tokens stood before `end`, too, and perhaps those before them."""
+        self._end, self.length = end, 0
+        if end >= 0:
+            text, length = self._text, self._n
+            while length < _BUCKETS[-1] and end >= length and text[end - length] == text[-1 - length]:
+                length += 1
+            self.length = length
 
 
 def _bucket(length: int) -> int:

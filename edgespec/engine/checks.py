@@ -8,8 +8,11 @@ from edgespec.errors import BadInput, ContextOverflow
 from edgespec.spec.law import SamplingSettings
 
 
-def check_prompt(prompt: Sequence[int], n_vocab: int, n_ctx: int) -> None:
-    """Raises BadInput for no tokens or foreign ones, ContextOverflow unless there is room for at least one more."""
+def check_prompt(prompt: Sequence[int], n_vocab: int, n_ctx: int, n_ctx_most: int) -> None:
+    """n_ctx_most: what the model was made for, 0 where that is unknown.
+
+    Raises BadInput for no tokens or foreign ones, ContextOverflow unless there is room for at least one more.
+    """
     if not prompt:
         raise BadInput("the prompt", "it holds no token to go on from", "give it a text")
     strange = next((token for token in prompt if not 0 <= token < n_vocab), None)
@@ -19,8 +22,15 @@ def check_prompt(prompt: Sequence[int], n_vocab: int, n_ctx: int) -> None:
         raise ContextOverflow(
             f"a prompt of {len(prompt)} tokens",
             f"the context holds {n_ctx}",
-            f"shorten it, or give --ctx-size {len(prompt) + 256} if memory allows",
+            context_remedy(len(prompt) + 256, n_ctx_most),
         )
+
+
+def context_remedy(n_wanted: int, n_ctx_most: int) -> str:
+    """What to do for a text that needs a context of so many tokens."""
+    if n_ctx_most and n_wanted > n_ctx_most:
+        return f"shorten it: the model itself holds {n_ctx_most} at most"
+    return f"shorten it, or give --ctx-size {n_wanted} if memory allows"
 
 
 def check_sampling(sampling: SamplingSettings, n_vocab: int) -> None:

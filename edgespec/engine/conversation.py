@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgespec.engine.answer import Answer, CancelToken, PieceCallback, RoundCallback
+from edgespec.engine.checks import context_remedy
 from edgespec.engine.options import GenerateOptions
 from edgespec.engine.reading import Reading
 from edgespec.errors import BadInput, ContextOverflow, EdgeSpecError
@@ -131,7 +132,7 @@ class Conversation:
                 raise ContextOverflow(
                     f"a message of {len(tokens)} tokens with its system prompt",
                     f"the context holds {n_ctx} and an answer needs {n_ctx - room} of them",
-                    f"shorten it, or give --ctx-size {len(tokens) + n_ctx - room} if memory allows",
+                    context_remedy(len(tokens) + n_ctx - room, self._engine.header.context_length),
                 )
             messages = shorter
 

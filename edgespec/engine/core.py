@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +103,8 @@ class Engine:
         self._remembers = remembers
         decides = lambda: self._policies.decides  # noqa: E731  # asked for every request
         t1_seconds = lambda: self._arranger.t1_seconds(0)  # noqa: E731  # the same
-        drafters = Drafters(opened.vocab, time.perf_counter, decides, extras.drafters, partner, corpus, t1_seconds)
+        own, clock = extras.drafters, time.perf_counter
+        drafters = Drafters(opened.vocab, clock, decides, own, partner, corpus, t1_seconds, tune_when_idle)
         self._worker = Worker(
             opened.target,
             opened.vocab,
@@ -120,6 +122,7 @@ class Engine:
         )
         if partner is not None:
             self._worker.between(partner.prepare)
+        self._news: deque[Notice] = deque()  # for whoever asks next
         self._idle_tuner: IdleTuner | None = None
         if tune_when_idle and (opened.tuning is None or opened.tuning.is_partial):
             self._idle_tuner = IdleTuner(opened.measure, self._worker.quiet, self._learn)
@@ -148,6 +151,7 @@ class Engine:
 
     def _learn(self, tuning: Tuning) -> None:
         self._worker.between(lambda: self._arranger.learn(tuning))
+        self._news.append(Notice("tuned", "this model is measured now: from here on it drafts where that pays"))
 
     @classmethod
     def open(
@@ -276,10 +280,12 @@ class Engine:
         grammars is not installed, EngineFailure when the engine is closed.
         """
         options = options or GenerateOptions()
-        check_prompt(prompt, self.vocab.n_vocab, self.settings.n_ctx)
+        check_prompt(prompt, self.vocab.n_vocab, self.settings.n_ctx, self.header.context_length)
         check_sampling(options.sampling, self.vocab.n_vocab)
         constraint = None if options.grammar is None else self._grammars.compile(options.grammar)
         answer = Answer(cancel or CancelToken(), on_piece)
+        while self._news:
+            notices = (*notices, self._news.popleft())
         if self._remembers:
             on_done = self._remembering(prompt, on_done)
         self._worker.submit(Request(sequence, keep, prompt, options, answer, on_done, on_round, notices, constraint))

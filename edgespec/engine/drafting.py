@@ -25,10 +25,15 @@ from edgespec.spec.ratio import PATH
 from edgespec.spec.tree import DraftMode
 from edgespec.text.vocab import Vocabulary
 
-NOT_TUNED = Notice(
-    "not-tuned",
-    "this model was not measured on this machine yet, so nothing is drafted; 'edgespec tune' measures it",
-)
+_NOT_MEASURED = "this model was not measured on this machine with these options yet"
+_TUNE = "'edgespec tune' measures it"
+_WHEN_IDLE = "it is measured while nothing is asked"
+
+
+def not_tuned(is_expected: bool, when_idle: bool) -> Notice:
+    """Why `auto` does not draft. is_expected: a predicted text is drafted from all the same."""
+    drafted = "nothing but the expected text is drafted" if is_expected else "nothing is drafted"
+    return Notice("not-tuned", f"{_NOT_MEASURED}, so {drafted}; {_WHEN_IDLE if when_idle else _TUNE}")
 
 
 # What `auto` asks beside a second model. Recycling has a guess in every round, which costs more than it gives where a
@@ -54,7 +59,7 @@ class Drafters:
 
     `own`: what drafts instead of the lookup. `decides`: whether anything is known that `auto` can go by. `partner`: the
     second model, where there is one. `corpus`: other texts to draft from. `t1_seconds`: of a
-    plain pass, 0 where nothing was measured.
+    plain pass, 0 where nothing was measured. `when_idle`: a model that was not measured is, while nothing is asked.
     """
 
     def __init__(
@@ -66,8 +71,10 @@ class Drafters:
         partner: Partner | None = None,
         corpus: Corpus | None = None,
         t1_seconds: Callable[[], float] = lambda: 0.0,
+        when_idle: bool = False,
     ) -> None:
         self._vocab = vocab
+        self._when_idle = when_idle
         self._clock = clock
         self._decides = decides
         self._own = own
@@ -147,5 +154,5 @@ class Drafters:
         decides = self._decides()
         if not decides and not self._told:
             self._told = True
-            notify(NOT_TUNED)
+            notify(not_tuned(bool(request.options.prediction), self._when_idle))
         return decides

@@ -193,4 +193,5 @@ class Job:
             cached_prompt_tokens=self.n_cached,
             seed=options.sampling.seed,
             plain_seconds=0.0 if self.saved_seconds is None else decode_seconds + self.saved_seconds,
+            n_emitted=counts.n_emitted if counts else 0,
         )

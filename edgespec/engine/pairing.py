@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from edgespec.backend import machine
+from edgespec.choice import DRAFTERS
 from edgespec.engine.candidates import KnownDraft, known_drafts, need_of, unusable
 from edgespec.engine.finding import find_model
 from edgespec.engine.pairfacts import Host as Host
@@ -21,12 +22,13 @@ from edgespec.engine.partner import Partner
 from edgespec.engine.progress import OnProgress
 from edgespec.engine.second import Second, fitting_gguf, fitting_step, is_step_folder
 from edgespec.engine.weighing import weighed
-from edgespec.errors import EdgeSpecError, NotEnoughMemory
+from edgespec.errors import EdgeSpecError, ModelNotFound, NotEnoughMemory
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard
 from edgespec.library.drafts import DraftNeed, StepDown, in_child, plan_together, step_draft
 from edgespec.library.header import GgufHeader
 from edgespec.library.memory import budget
+from edgespec.library.resolve import ResolvedModel
 from edgespec.spec.latency import Placement
 from edgespec.spec.placement import Choice
 from edgespec.stepfile import folder_bytes, read_step
@@ -66,8 +68,17 @@ def _wished(reference: str, host: Host) -> DraftNeed:
     n_ctx = host.target.settings.n_ctx
     if is_step_folder(reference):
         return _step_need(Path(reference).expanduser(), n_ctx)
-    found = find_model(reference)
+    found = _found(reference)
     return need_of(found.path, found.name, n_ctx)
+
+
+def _found(reference: str) -> ResolvedModel:
+    """Raises ModelNotFound, which names the drafters too: one of them may have been meant."""
+    try:
+        return find_model(reference)
+    except ModelNotFound as error:
+        remedy = f"name a drafter ({', '.join(DRAFTERS)}) or a model: {error.remedy}"
+        raise ModelNotFound(f"draft {reference!r}", error.why, remedy) from error
 
 
 def _step_need(path: Path, n_ctx: int) -> DraftNeed:
@@ -142,7 +153,7 @@ def fitting(reference: str, target: GgufHeader, n_ctx: int, library: str, notify
     """The same for a target that is not loaded."""
     if is_step_folder(reference):
         return fitting_step(Path(reference).expanduser(), target, n_ctx, notify)
-    found = find_model(reference)
+    found = _found(reference)
     return fitting_gguf(found.path, found.name, target, n_ctx, library, notify)
 
 
@@ -154,7 +165,7 @@ def measured(second: Second, host: Host, notify: Notify, on_progress: OnProgress
     notify(
         Notice(
             "measuring-draft",
-            f"{second.name} was not measured beside this model yet: that takes some seconds now, once; "
+            f"{second.name} was not measured beside this model yet: that takes up to a minute now, once; "
             "'edgespec tune' with '--draft-model' does it beforehand",
         )
     )

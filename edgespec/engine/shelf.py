@@ -61,8 +61,12 @@ def _texts(path: Path) -> Iterator[str]:
         return
     text = _read(path)
     if text is None:
-        raise BadInput(f"--corpus {path}", "it is no text in UTF-8 that can be read", "give text files, or a folder")
+        raise BadInput(f"--corpus {path}", _objection(path), "give text files, or a folder")
     yield text
+
+
+def _objection(path: Path) -> str:
+    return "it is no text in UTF-8 that can be read" if path.exists() else "there is no such file or folder"
 
 
 def _read(path: Path) -> str | None:

@@ -104,7 +104,9 @@ def _require_file(path: Path) -> None:
 def _nearby(path: Path) -> str:
     """A remedy that names the GGUF files beside a path that did not lead to one."""
     try:
-        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix.lower() == ".gguf")
+        names = sorted(
+            entry.name for entry in path.parent.iterdir() if entry.suffix.lower() == ".gguf" and entry.is_file()
+        )
     except (OSError, ValueError):
         return "check the path; 'edgespec models' lists what is there"
     close = difflib.get_close_matches(path.name, names, n=3, cutoff=0.5) or names[:3]

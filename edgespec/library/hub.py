@@ -64,7 +64,7 @@ def _hub() -> ModuleType:
         raise MissingExtra(
             "the Hugging Face hub",
             "the package huggingface_hub is not installed",
-            "install it with 'pip install \"edgespec[hub]\"', or give the path of a GGUF file",
+            "run: pip install huggingface-hub; or give the path of a GGUF file",
         ) from None
 
 

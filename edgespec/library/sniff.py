@@ -44,4 +44,4 @@ def describe(head: bytes) -> tuple[str, str]:
         return "it is a safetensors file", _GET_A_GGUF
     if head[257:262] == b"ustar":
         return "it is a tar archive", "unpack it"
-    return f"it begins with {head[:4]!r} instead of {GGUF_MAGIC!r}", _GET_A_GGUF
+    return "it is no GGUF file", _GET_A_GGUF

@@ -51,7 +51,8 @@ class PromptReader:
             raise Refusal("edgespec.draft", why, remedy, code="invalid_value", param="edgespec.draft")
         tokens = self._tokens(wanted)
         with about("messages" if wanted.is_chat else "prompt"):
-            check_prompt(tokens, self._engine.vocab.n_vocab, self._engine.settings.n_ctx)
+            engine = self._engine
+            check_prompt(tokens, engine.vocab.n_vocab, engine.settings.n_ctx, engine.header.context_length)
         with about("logit_bias"):
             check_sampling(options.sampling, self._engine.vocab.n_vocab)
         if isinstance(wanted.prompt, Chat):

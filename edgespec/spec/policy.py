@@ -141,6 +141,10 @@ class Policy(Protocol):
         """For each sequence the part of its trees worth verifying: merged, prefix-closed, principal branch first."""
 
     @property
+    def least_claim(self) -> float:
+        """A drafter whose first guess has less survival need not be asked; exact requests excepted."""
+
+    @property
     def lets_rest(self) -> bool:
         """May a round in which nobody has anything to propose be run without asking? It is told of by `rest`."""
 
@@ -208,6 +212,10 @@ class FixedPolicy:
         merged, nodes = merge([tree for tree, _ in bare])
         nodes = [through(own_map, own) for (_, own_map), own in zip(bare, nodes, strict=True)]
         return cut(merged, nodes, plan.max_nodes, plan.max_leaves)
+
+    @property
+    def least_claim(self) -> float:
+        return 0.0
 
     @property
     def lets_rest(self) -> bool:

@@ -166,10 +166,12 @@ class Follower(Protocol):
     which on most texts is most rounds.
     """
 
-    def is_silent(self, sequence: SequenceId) -> bool:
-        """Would its next proposal be empty, whatever the plan?"""
+    def is_silent(self, sequence: SequenceId, least_claim: float = 0.0) -> bool:
+        """Would its next proposal be empty, whatever the plan, or begin with a guess of less survival than that? Asked
+        once a round. Now and then it may deny the latter, since guesses that nobody hears teach nothing.
+        """
 
-    def follow(self, sequence: SequenceId, tokens: Seq[int]) -> bool:
+    def follow(self, sequence: SequenceId, tokens: Seq[int], least_claim: float = 0.0) -> bool:
         """Instead of `observe` after a round without any guess: these were committed. Returns `is_silent`."""
 
 

@@ -109,7 +109,7 @@ class Loop:
         before_following = self.clock()
         for one, tokens in zip(batch, emitted, strict=True):
             if one.follower is not None and tokens:
-                one.state.silent = one.follower.follow(one.state.id, tokens)
+                one.state.silent = one.follower.follow(one.state.id, tokens, self._least(one.state))
         ended = self.clock()
         taken = (before_verify - started, verified - before_verify, ended - started)
         n_padded = width - sum(n_pending)
@@ -122,6 +122,10 @@ class Loop:
         following = ended - before_following if any(one.drafters for one in batch) else 0.0
         self.policy.rest([one.state for one in batch], reports[0], sum(map(len, emitted)), following)
         return reports
+
+    def _least(self, state: SequenceState) -> float:
+        """Where passes are padded, every guess is free."""
+        return 0.0 if state.exact else self.policy.least_claim
 
     def _take(self, state: SequenceState, rows: Rows) -> list[int]:
         """The target's own next token, committed."""
@@ -154,7 +158,7 @@ class Loop:
         before_observe = self.clock()
         for drafter, nodes in zip(one.drafters, proposal.nodes, strict=True):
             drafter.observe(state.id, commit, rows, nodes)
-        state.silent = one.follower is not None and one.follower.is_silent(state.id)
+        state.silent = one.follower is not None and one.follower.is_silent(state.id, self._least(state))
         observe_seconds = self.clock() - before_observe
         state.accept(commit.tokens.tolist(), self.target.commit(state.id, commit))
         return commit, observe_seconds

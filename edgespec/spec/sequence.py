@@ -14,9 +14,10 @@ from edgespec.spec.scores import Scorer
 
 @dataclass(slots=True)
 class Counts:
-    """Sums over the rounds of one request."""
+    """Sums over the rounds of one request. n_emitted: tokens, an end token included."""
 
     passes: int = 0
+    n_emitted: int = 0
     n_drafted: int = 0
     n_accepted: int = 0
     n_padded: int = 0
@@ -24,6 +25,7 @@ class Counts:
 
     def add(self, report: RoundReport) -> None:
         self.passes += 1
+        self.n_emitted += len(report.tokens)
         self.n_drafted += report.n_drafted
         self.n_accepted += report.n_accepted
         self.n_padded += report.n_padded

@@ -14,4 +14,4 @@ def extra(package: str, what: str) -> ModuleType:
         return import_module(package)
     except ImportError as error:
         why = f"the package '{package}' is not installed"
-        raise MissingExtra(f"cannot {what}", why, "install it with: pip install 'edgespec[onnx]'") from error
+        raise MissingExtra(f"cannot {what}", why, "run: pip install gguf onnx onnxruntime") from error

@@ -205,6 +205,9 @@ def _try_to_begin(grammar: Grammar, matcher: LLMatcher) -> None:
 
 
 def _refused(grammar: Grammar, reason: str) -> BadInput:
+    if grammar.kind is GrammarKind.LARK and "::=" in grammar.text:
+        why = "'::=' is GBNF, llama.cpp's own form, and this reads Lark"
+        return BadInput(grammar.name, why, "write each rule as 'name: ...', and 'start' for 'root'")
     return BadInput(grammar.name, _first_line(reason), f"correct the {grammar.kind.value}")
 
 

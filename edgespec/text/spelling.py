@@ -16,7 +16,7 @@ from edgespec.text.vocab import Vocabulary
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
 
-EXTRA = "pip install 'edgespec[grammar]'"
+EXTRA = "run: pip install llguidance"
 
 
 class TokenTree:

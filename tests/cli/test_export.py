@@ -120,7 +120,7 @@ def test_without_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     line = refusal(export_(toy, "--to", "onnx", "--out", tmp_path / "toy.step"), 14)
-    assert "pip install 'edgespec[onnx]'" in line
+    assert "pip install gguf onnx onnxruntime" in line
 
 
 def test_verify_without_the_runtime(
@@ -128,7 +128,7 @@ def test_verify_without_the_runtime(
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     line = refusal(export_(toy, "--to", "onnx", "--out", tmp_path / "toy.step", "--verify"), 14)
-    assert "pip install 'edgespec[onnx]'" in line
+    assert "pip install gguf onnx onnxruntime" in line
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from edgespec import __version__
 from edgespec.cli.main import EXIT_CODES, Commands, cli
+from edgespec.cli.run import CUT_SHORT
 from edgespec.errors import BadInput, EdgeSpecError
 from tests.cli.conftest import Invoke
 from tools.make_toy_model import truncate
@@ -48,7 +49,7 @@ def test_every_error_leaves_with_its_sentence_and_its_exit_code(kind: type[EdgeS
 
 def test_the_help_lists_every_exit_code() -> None:
     listed = {int(number) for number in re.findall(r"(?<!\S)\d+(?=  )", EXIT_CODES)}
-    assert listed == {kind.exit_code for kind in EdgeSpecError.__subclasses__()} | {1, 2, 130}
+    assert listed == {kind.exit_code for kind in EdgeSpecError.__subclasses__()} | {1, 2, CUT_SHORT, 130}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from edgespec.cli.main import cli
+from edgespec.cli.run import CUT_SHORT
 from edgespec.errors import BadInput
 from tests.cli.conftest import Invoke, PressesCtrlC
 
@@ -133,6 +134,21 @@ def test_notices_are_said_on_stderr_and_in_the_object(invoke: Invoke, base_toy: 
 def test_the_line_about_speed_comes_when_asked_for(invoke: Invoke, toy: Path) -> None:
     assert "tok/s" in invoke("run", toy, PROMPT, "--max-tokens", "5", "--stats").stderr
     assert invoke("run", toy, PROMPT, "--max-tokens", "5", "--no-stats", "--draft", "off").stderr == ""
+
+
+def test_an_answer_that_is_cut_says_so_where_nobody_watches(invoke: Invoke, toy: Path) -> None:
+    result = invoke("run", toy, PROMPT, "--max-tokens", "5", "--draft", "off")
+    assert (result.exit_code, result.stderr) == (0, "cut here after 5 tokens\n")
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_one_that_is_cut_before_its_form_is_complete_has_an_exit_code_of_its_own(
+    invoke: Invoke, toy: Path, tmp_path: Path, as_json: tuple[str, ...]
+) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}')
+    result = invoke("run", toy, PROMPT, "--json-schema", schema, "--max-tokens", "3", *as_json)
+    assert result.exit_code == CUT_SHORT
 
 
 def test_a_model_that_was_not_measured_is_decoded_plainly_and_says_so(invoke: Invoke, toy: Path) -> None:

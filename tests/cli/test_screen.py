@@ -120,3 +120,12 @@ def test_output_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, error: i
     monkeypatch.setattr("sys.stdout", Failing(error))
     with pytest.raises(expected):
         emit("text")
+
+
+def test_what_comes_and_goes_with_other_programs_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(PLAIN)
+    screen.notice(Notice("cores-taken", "other programs use 0.6 of 2 cores"))
+    screen.notice(Notice("cores-taken", "other programs use 0.9 of 2 cores"))
+    screen.notice(Notice("other", "one"))
+    screen.notice(Notice("other", "two"))
+    assert capsys.readouterr().err.splitlines() == ["other programs use 0.6 of 2 cores", "one", "two"]

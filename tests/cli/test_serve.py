@@ -108,4 +108,4 @@ def test_what_is_not_installed_is_named(invoke: Invoke, monkeypatch: pytest.Monk
     result = invoke("serve")
     assert result.exit_code == 14
     assert "no_such_package" in result.stderr
-    assert "edgespec[server]" in result.stderr
+    assert "pip install starlette uvicorn" in result.stderr

@@ -365,11 +365,11 @@ class Quick(Scripted):
 
     answer: Callable[[], bool] = lambda: True
 
-    def is_silent(self, sequence: SequenceId) -> bool:
+    def is_silent(self, sequence: SequenceId, least_claim: float = 0.0) -> bool:
         self.calls.append(f"silent {sequence}")
         return self.answer()
 
-    def follow(self, sequence: SequenceId, tokens: Sequence[int]) -> bool:
+    def follow(self, sequence: SequenceId, tokens: Sequence[int], least_claim: float = 0.0) -> bool:
         self.calls.append(f"follow {sequence} {list(tokens)}")
         return self.answer()
 

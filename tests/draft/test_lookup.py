@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgespec.draft.automaton import SuffixAutomaton
 from edgespec.draft.lookup import LookupDrafter
 from edgespec.spec.ports import Plan
 from edgespec.spec.tree import EMPTY
@@ -80,6 +81,29 @@ def test_silence_is_an_empty_proposal_and_following_teaches_what_observing_does(
         assert quick.is_silent(0) == asked.is_silent(0)
     assert quick.indexed(0) == asked.indexed(0) == tuple(said)
     assert quick.n_indexed == asked.n_indexed == len(said)
+
+
+@given(text=st.lists(st.integers(0, 2), max_size=60), min_match=st.integers(1, 4))
+def test_the_match_that_decides_on_silence_is_there_and_never_longer_than_the_longest(
+    text: list[int], min_match: int
+) -> None:
+    drafter = drafter_on([], min_match)
+    automaton = SuffixAutomaton()
+    for n, token in enumerate(text, 1):
+        drafter.follow(0, [token])
+        automaton.append(token)
+        length = drafter.matched(0)
+        assert (length > 0) == (automaton.match_length >= min_match)
+        assert length <= automaton.match_length
+        assert length == 0 or any(text[i : i + length] == text[n - length : n] for i in range(n - length))
+
+
+def test_a_match_that_claims_too_little_is_told_one_time_in_eight() -> None:
+    drafter = drafter_on([1, 2, 3, 4, 1, 2, 3])  # a match of three, right 45 times of 100 before anything is seen
+    assert not drafter.is_silent(0, 0.45)
+    assert [drafter.is_silent(0, 0.46) for _ in range(16)] == [*[True] * 7, False] * 2
+    assert drafter.follow(0, [4], 0.56), "four tokens: 0.55"
+    assert not drafter.follow(0, [1], 0.56), "five of them"
 
 
 def test_what_was_followed_is_known_when_the_sequence_begins_again() -> None:

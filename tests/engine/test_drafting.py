@@ -45,6 +45,24 @@ def test_who_guesses(options: GenerateOptions, names: list[str]) -> None:
     assert all(isinstance(one, GuardedDrafter) for one in made)
 
 
+@pytest.mark.parametrize(
+    ("prediction", "when_idle", "ending"),
+    [
+        ("", False, "so nothing is drafted; 'edgespec tune' measures it"),
+        ("said before", False, "so nothing but the expected text is drafted; 'edgespec tune' measures it"),
+        ("", True, "so nothing is drafted; it is measured while nothing is asked"),
+    ],
+)
+def test_why_nothing_is_drafted_is_told_once(prediction: str, when_idle: bool, ending: str) -> None:
+    notices: list[Notice] = []
+    source = Drafters(VOCAB, lambda: 0.0, lambda: False, when_idle=when_idle)
+    for _ in range(2):
+        drafters_of(GenerateOptions(prediction=prediction), source, notices)
+    (notice,) = notices
+    assert notice.code == "not-tuned"
+    assert notice.message.endswith(ending)
+
+
 def shaped(draft: DraftChoice, decides: bool = True) -> list[str]:
     grammar = Grammar.json_object()
     constraint = GrammarCompiler(VOCAB, VOCAB.end_tokens).compile(grammar)

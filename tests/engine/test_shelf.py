@@ -48,12 +48,14 @@ def test_files_and_folders_are_read(tmp_path: Path) -> None:
     assert (long.n_texts, long.n_tokens) == (3, 250_000)
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])
-def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes | None) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"), [(b"\xff\xfe\x00", "it is no text in UTF-8"), (None, "there is no such file or folder")]
+)
+def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes | None, why: str) -> None:
     path = tmp_path / "strange"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(BadInput, match=r"--corpus .*strange: it is no text"):
+    with pytest.raises(BadInput, match=rf"--corpus .*strange: {why}"):
         shelf(path)
 
 

@@ -84,6 +84,10 @@ class WildPolicy:
         return cut(kept, [through(own, kept_map) for own in nodes], max_nodes, max_leaves)
 
     @property
+    def least_claim(self) -> float:
+        return 0.0
+
+    @property
     def lets_rest(self) -> bool:
         return self._random.random() < 0.7
 
@@ -461,10 +465,10 @@ class Following(Fixed):
     def observe(self, sequence: int, commit: Commit, rows: Rows, nodes: IntArray) -> None:
         self.followed += commit.tokens.tolist()
 
-    def is_silent(self, sequence: int) -> bool:
+    def is_silent(self, sequence: int, least_claim: float = 0.0) -> bool:
         return self._silent_for > 0
 
-    def follow(self, sequence: int, tokens: Sequence[int]) -> bool:
+    def follow(self, sequence: int, tokens: Sequence[int], least_claim: float = 0.0) -> bool:
         self.followed += tokens
         self._silent_for -= 1
         return self._silent_for > 0

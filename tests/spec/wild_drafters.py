@@ -115,12 +115,12 @@ class FollowingWitness(Witness):
         super().__init__(inner)
         self._lookup = inner
 
-    def is_silent(self, sequence: int) -> bool:
-        return self._lookup.is_silent(sequence)
+    def is_silent(self, sequence: int, least_claim: float = 0.0) -> bool:
+        return self._lookup.is_silent(sequence, least_claim)
 
-    def follow(self, sequence: int, tokens: Sequence[int]) -> bool:
+    def follow(self, sequence: int, tokens: Sequence[int], least_claim: float = 0.0) -> bool:
         assert len(tokens) == 1
         assert self._lookup.is_silent(sequence)
         self._n_output += 1
         self.own = EMPTY
-        return self._lookup.follow(sequence, tokens)
+        return self._lookup.follow(sequence, tokens, least_claim)

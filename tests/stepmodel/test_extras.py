@@ -18,5 +18,5 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingExtra) as caught:
         extra("json", "read the file")
     assert str(caught.value) == (
-        "cannot read the file: the package 'json' is not installed; install it with: pip install 'edgespec[onnx]'."
+        "cannot read the file: the package 'json' is not installed; run: pip install gguf onnx onnxruntime."
     )

@@ -229,6 +229,7 @@ def test_a_grammar_is_compiled_once() -> None:
         (Grammar.lark("start: foo"), 'unknown name: "foo"'),
         (Grammar.lark('start: "a" <|im_end|>'), "unknown special token"),
         (Grammar.lark('begin: "a"'), "start"),
+        (Grammar.lark('root ::= "a" | "b"'), "GBNF"),
         (Grammar.json_schema('{"$ref": "#"}'), "no answer can begin with it"),
     ],
 )

@@ -12,7 +12,7 @@ from edgespec.stepfile import AGAIN, GRAPH, StepFile, StepFolder
 if TYPE_CHECKING:
     import onnxruntime
 
-EXTRA = "pip install 'edgespec[onnx]'"
+EXTRA = "run: pip install onnxruntime"
 CPU = "CPUExecutionProvider"
 
 
