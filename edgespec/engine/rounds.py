@@ -77,11 +77,8 @@ class Rounds:
 
     def _compare(self, job: Job, report: RoundReport, t1_seconds: float, n_sequences: int) -> None:
         """Against plain decoding; beside a draft that means on all cores."""
-        if job.course is not None:
-            # The table's price both ways: one with today's load in it would favour the way it was learned in.
-            priced = self._placer.plain_seconds(len(job.decoding.tokens)) or t1_seconds
-            if priced > 0.0:
-                job.course.settle(report.seconds / n_sequences, len(report.tokens), priced)
-            if job.course.beside:
-                t1_seconds = priced
+        if job.course is not None and job.course.beside:
+            t1_seconds = self._placer.plain_seconds(len(job.decoding.tokens)) or t1_seconds
+        if job.course is not None and t1_seconds > 0.0:
+            job.course.settle(report.seconds / n_sequences, len(report.tokens), t1_seconds)
         job.compare(report, t1_seconds * n_sequences)

@@ -83,7 +83,7 @@ def test_an_empty_prompt_is_refused(invoke: Invoke, toy: Path) -> None:
 
 
 def test_the_text_ends_in_one_line_end_and_nothing_else_is_printed(invoke: Invoke, toy: Path) -> None:
-    result = invoke("run", toy, PROMPT, "--max-tokens", "40", "--draft", "off")
+    result = invoke("run", toy, PROMPT, "--max-tokens", "40", "--draft", "off", "--no-stats")
     assert result.stdout == answer(invoke, toy, PROMPT)["text"].rstrip("\n") + "\n"
     assert result.stderr == ""
 

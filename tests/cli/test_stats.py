@@ -22,6 +22,7 @@ TIMINGS = Timings(
     padded_rows=0,
     cached_prompt_tokens=3,
     seed=9,
+    n_emitted=40,
 )
 ANSWER = Completion("text", (1, 2), Finish.STOP, Usage(10, 40), TIMINGS, (Notice("b", "late"),))
 

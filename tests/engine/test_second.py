@@ -102,7 +102,7 @@ def test_a_step_model_has_a_process_that_does_what_it_does_here(models: Path, ne
 def test_without_onnx_runtime_it_is_said_how_to_get_it(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = fitting_step(models / "same.step", read_header(models / "target.gguf"), 300, lambda _notice: None)
     monkeypatch.setattr(second, "find_spec", lambda _name: None)
-    with pytest.raises(MissingExtra, match="pip install 'edgespec"):
+    with pytest.raises(MissingExtra, match="pip install onnxruntime"):
         found.make(1)
 
 

@@ -79,5 +79,5 @@ def test_an_unknown_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     remove_hub(monkeypatch)
-    with pytest.raises(MissingExtra, match=r"edgespec\[hub\]"):
+    with pytest.raises(MissingExtra, match="pip install huggingface-hub"):
         repository_files("user/repo")

@@ -25,7 +25,7 @@ TAR = b"model.bin".ljust(257, b"x") + b"ustar\0"
         (SAFETENSORS, "safetensors"),
         (TAR, "tar archive"),
         (b"\x7fELF\x02", "program"),
-        (b"hello world", "b'hell' instead of b'GGUF'"),
+        (b"hello world", "it is no GGUF file"),
     ],
 )
 def test_describe(head: bytes, meaning: str) -> None:
