@@ -76,5 +76,5 @@ def test_a_vocabulary_without_an_end_is_refused() -> None:
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llguidance", None)
-    with pytest.raises(MissingExtra, match=r"edgespec\[grammar\]"):
+    with pytest.raises(MissingExtra, match="pip install llguidance"):
         TokenTree(TOY, TOY.end_tokens)
