@@ -27,10 +27,10 @@ if __name__ == "__main__":  # started as a script: imports begin at the reposito
 
 from edgespec.bench.prompts import load_prompts
 from edgespec.engine.core import Engine
-from edgespec.engine.hosting import end_tokens, host_of
 from edgespec.engine.opening import open_model
 from edgespec.engine.options import EngineOptions
-from edgespec.engine.pairing import find_second
+from edgespec.engine.pair.hosting import end_tokens, host_of
+from edgespec.engine.pair.pairing import find_second
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard
 from tools.asking import load_questions, reported

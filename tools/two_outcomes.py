@@ -17,9 +17,9 @@ from rich.progress import Progress
 from edgespec.backend import machine
 from edgespec.backend.cores import affinity
 from edgespec.engine.opening import Opened
-from edgespec.engine.pairfacts import Host, everyday_texts
-from edgespec.engine.second import Second
-from edgespec.engine.weighing import MAX_DRAFT
+from edgespec.engine.pair.facts import Host, everyday_texts
+from edgespec.engine.pair.second import Second
+from edgespec.engine.pair.weighing import MAX_DRAFT
 from edgespec.errors import BadInput
 from edgespec.spec.cost import CostTable, DraftCosts
 from edgespec.spec.latency import Beside, Candidate, Draft, Estimate, Placement, estimate

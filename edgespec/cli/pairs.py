@@ -14,9 +14,9 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgespec.engine.pairfacts import Host, PairFacts
+    from edgespec.engine.pair.facts import Host, PairFacts
+    from edgespec.engine.pair.second import Second
     from edgespec.engine.progress import Progress
-    from edgespec.engine.second import Second
     from edgespec.events import Notice
     from edgespec.library.resolve import ResolvedModel
     from edgespec.spec.latency import Estimate
@@ -44,10 +44,10 @@ def measure_pairs(
 
     Raises what the models raise. After a Ctrl-C what was finished is kept.
     """
-    from edgespec.engine.candidates import drafts_on_disk
-    from edgespec.engine.hosting import host_of
     from edgespec.engine.opening import open_model
     from edgespec.engine.options import EngineOptions
+    from edgespec.engine.pair.candidates import drafts_on_disk
+    from edgespec.engine.pair.hosting import host_of
 
     known = list(drafts_on_disk(model.card)) if model.card is not None and draft_model is None else []
     named = [name.strip() for name in draft_model.split(",")] if draft_model else [str(path) for _, path in known]
@@ -64,9 +64,9 @@ def measure_pairs(
 
 
 def _measured(reference: str, host: Host, console: Console, notices: list[Notice]) -> PairFound:
-    from edgespec.engine.pairfacts import measured_facts
-    from edgespec.engine.pairing import find_second
-    from edgespec.engine.weighing import weighed
+    from edgespec.engine.pair.facts import measured_facts
+    from edgespec.engine.pair.pairing import find_second
+    from edgespec.engine.pair.weighing import weighed
 
     second: Second = find_second(reference, host, notices.append)
     columns = (BarColumn(), TextColumn("{task.description}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgespec.doctor.facts import Facts, SecondFacts
 from edgespec.doctor.finding import Finding
-from edgespec.engine.pairing import fitting, weighed_by
+from edgespec.engine.pair.pairing import fitting, weighed_by
 from edgespec.events import Notice
 from edgespec.library.header import GgufHeader
 from edgespec.spec.latency import Placement

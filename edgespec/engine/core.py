@@ -18,17 +18,17 @@ from edgespec.engine.checks import check_prompt, check_sampling
 from edgespec.engine.conversation import Conversation
 from edgespec.engine.drafting import Drafters
 from edgespec.engine.finding import find_model
-from edgespec.engine.hosting import end_tokens as end_tokens
-from edgespec.engine.hosting import host_of
 from edgespec.engine.idle import IdleTuner
 from edgespec.engine.job import Request
 from edgespec.engine.opening import Opened, open_model
 from edgespec.engine.options import EngineOptions, GenerateOptions
 from edgespec.engine.pace import PaceStatus
 from edgespec.engine.paced import paced
-from edgespec.engine.pairing import find_partner
-from edgespec.engine.partner import Partner
-from edgespec.engine.placing import Placer
+from edgespec.engine.pair.hosting import end_tokens as end_tokens
+from edgespec.engine.pair.hosting import host_of
+from edgespec.engine.pair.pairing import find_partner
+from edgespec.engine.pair.partner import Partner
+from edgespec.engine.pair.placing import Placer
 from edgespec.engine.policies import Journal, Policies
 from edgespec.engine.profiles import Profiles, kept_profiles
 from edgespec.engine.progress import OnProgress, loading

@@ -16,7 +16,7 @@ from edgespec.draft.lookup import LookupDrafter
 from edgespec.draft.recycle import RecycleDrafter
 from edgespec.draft.suffix import SuffixDrafter
 from edgespec.engine.job import Request
-from edgespec.engine.partner import Partner
+from edgespec.engine.pair.partner import Partner
 from edgespec.errors import BadInput
 from edgespec.events import Notice
 from edgespec.spec.law import Law

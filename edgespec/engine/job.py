@@ -13,7 +13,7 @@ import numpy as np
 
 from edgespec.engine.answer import Answer, RoundCallback
 from edgespec.engine.options import GenerateOptions
-from edgespec.engine.placing import Course
+from edgespec.engine.pair.placing import Course
 from edgespec.events import Completion, Finish, Notice, Piece, RoundReport, Timings, TokenScore, Usage
 from edgespec.spec.ports import Drafter, SequenceId, TokenLaw
 from edgespec.spec.round import Drafting

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from edgespec.engine.job import Job
-from edgespec.engine.placing import Placer
+from edgespec.engine.pair.placing import Placer
 from edgespec.engine.policies import Policies
 from edgespec.engine.sockets import Interruptible
 from edgespec.engine.stepping import Stepping

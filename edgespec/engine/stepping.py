@@ -10,7 +10,7 @@ from collections.abc import Sequence as Seq
 
 from edgespec.engine.job import Job
 from edgespec.engine.paced import PacedTarget
-from edgespec.engine.placing import Placer
+from edgespec.engine.pair.placing import Placer
 from edgespec.engine.sockets import AgreeingThreads
 
 

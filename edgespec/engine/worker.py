@@ -18,7 +18,7 @@ from edgespec.engine.cache import CacheBook
 from edgespec.engine.inbox import Inbox
 from edgespec.engine.job import Clocked, Job, Request
 from edgespec.engine.paced import PacedTarget
-from edgespec.engine.placing import Placer
+from edgespec.engine.pair.placing import Placer
 from edgespec.engine.policies import Policies
 from edgespec.engine.rounds import Rounds
 from edgespec.engine.sockets import AgreeingThreads, Interruptible, MakeDrafters, Suit, WidthClass

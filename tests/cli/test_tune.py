@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from edgespec.backend import cores
 from edgespec.backend.cores import CoreUse
 from edgespec.cli.tune import tune
-from edgespec.engine import Engine, EngineOptions, candidates
+from edgespec.engine import Engine, EngineOptions
+from edgespec.engine.pair import candidates
 from edgespec.errors import BadInput, EdgeSpecError
 from edgespec.library.resolve import ResolvedModel
 from edgespec.tune.search import Search

@@ -11,7 +11,7 @@ from edgespec.backend.settings import LlamaSettings
 from edgespec.doctor.facts import SecondFacts
 from edgespec.doctor.report import to_lines
 from edgespec.doctor.second import second_does_not_pay, second_facts, second_not_measured
-from edgespec.engine.second import fitting_gguf
+from edgespec.engine.pair.second import fitting_gguf
 from edgespec.errors import PairMismatch
 from edgespec.events import Notice
 from edgespec.library.header import read_header

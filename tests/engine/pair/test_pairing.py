@@ -11,13 +11,15 @@ import pytest
 
 from edgespec.backend import machine
 from edgespec.choice import DraftChoice
-from edgespec.engine import Engine, EngineOptions, GenerateOptions, pairfacts, pairing, standings
+from edgespec.engine import Engine, EngineOptions, GenerateOptions
 from edgespec.engine.arrangement import Arranger
-from edgespec.engine.pairfacts import PairFacts
-from edgespec.engine.pairing import Host
+from edgespec.engine.pair import facts as pairfacts
+from edgespec.engine.pair import pairing, standings
+from edgespec.engine.pair.facts import PairFacts
+from edgespec.engine.pair.pairing import Host
+from edgespec.engine.pair.second import Second, fitting_gguf
+from edgespec.engine.pair.weighing import weigh
 from edgespec.engine.progress import Progress, Stage
-from edgespec.engine.second import Second, fitting_gguf
-from edgespec.engine.weighing import weigh
 from edgespec.errors import (
     BadInput,
     CorruptModel,

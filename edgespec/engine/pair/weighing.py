@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 
-from edgespec.engine.pairfacts import PairFacts
-from edgespec.engine.standings import BESIDE, IN_TURN, Standings
+from edgespec.engine.pair.facts import PairFacts
+from edgespec.engine.pair.standings import BESIDE, IN_TURN, Standings
 from edgespec.spec.cost import CostTable
 from edgespec.spec.latency import Beside, Candidate, Draft, Estimate, Placement
 from edgespec.spec.placement import Choice, choose

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from edgespec.backend import machine
 from edgespec.choice import DRAFTERS
-from edgespec.engine.candidates import KnownDraft, known_drafts, need_of, unusable
 from edgespec.engine.finding import find_model
-from edgespec.engine.pairfacts import Host as Host
-from edgespec.engine.pairfacts import PairFacts, known_acceptance, known_facts, measured_facts
-from edgespec.engine.partner import Partner
+from edgespec.engine.pair.candidates import KnownDraft, known_drafts, need_of, unusable
+from edgespec.engine.pair.facts import Host as Host
+from edgespec.engine.pair.facts import PairFacts, known_acceptance, known_facts, measured_facts
+from edgespec.engine.pair.partner import Partner
+from edgespec.engine.pair.second import Second, fitting_gguf, fitting_step, is_step_folder
+from edgespec.engine.pair.weighing import weighed
 from edgespec.engine.progress import OnProgress
-from edgespec.engine.second import Second, fitting_gguf, fitting_step, is_step_folder
-from edgespec.engine.weighing import weighed
 from edgespec.errors import EdgeSpecError, ModelNotFound, NotEnoughMemory
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard

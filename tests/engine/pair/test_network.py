@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from edgespec.backend.remote import RemoteStep
-from edgespec.engine.network import Network
+from edgespec.engine.pair.network import Network
 from edgespec.errors import EngineFailure
 from edgespec.spec.step import StepModel
 from tests.backend.remote_toys import TableStep

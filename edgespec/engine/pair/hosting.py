@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edgespec.engine.everyday import Everyday, everyday
 from edgespec.engine.opening import Opened
-from edgespec.engine.pairfacts import Host
+from edgespec.engine.pair.everyday import Everyday, everyday
+from edgespec.engine.pair.facts import Host
 from edgespec.library.card import ModelCard
 from edgespec.text.vocab import Vocabulary
 

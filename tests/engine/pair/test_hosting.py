@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from edgespec.engine.everyday import OPENINGS
-from edgespec.engine.hosting import end_tokens, host_of
 from edgespec.engine.opening import open_model
 from edgespec.engine.options import EngineOptions
+from edgespec.engine.pair.everyday import OPENINGS
+from edgespec.engine.pair.hosting import end_tokens, host_of
 from edgespec.library.card import ModelKind
 from tests.library.toy_card import toy_card
 from tools.make_toy_model import write_toy_model

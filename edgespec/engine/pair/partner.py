@@ -19,13 +19,13 @@ from edgespec.draft.late import LateDrafter
 from edgespec.draft.model import ModelDrafter
 from edgespec.draft.pipeline import Pipeline, PipelineCounts, PipelinedDrafter
 from edgespec.draft.suffix import SuffixDrafter
-from edgespec.engine.network import Network
 from edgespec.engine.pace import Level, ladder
-from edgespec.engine.pairfacts import PairFacts
-from edgespec.engine.placing import Course
-from edgespec.engine.second import Home, Second, patience
-from edgespec.engine.standings import BESIDE, IN_TURN
-from edgespec.engine.weighing import MAX_DRAFT, USUAL_CONTEXT, left_for, standings
+from edgespec.engine.pair.facts import PairFacts
+from edgespec.engine.pair.network import Network
+from edgespec.engine.pair.placing import Course
+from edgespec.engine.pair.second import Home, Second, patience
+from edgespec.engine.pair.standings import BESIDE, IN_TURN
+from edgespec.engine.pair.weighing import MAX_DRAFT, USUAL_CONTEXT, left_for, standings
 from edgespec.events import Notice
 from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.cost import CostTable, DraftCosts

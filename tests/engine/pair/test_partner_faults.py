@@ -23,11 +23,12 @@ from edgespec.backend.remote import Patience, RemoteStep
 from edgespec.backend.remote_spec import llama_spec
 from edgespec.choice import CASCADE, DraftChoice
 from edgespec.draft.guard import RAISED
-from edgespec.engine import CancelToken, Engine, EngineOptions, GenerateOptions, core, partner
-from edgespec.engine.pairfacts import PairFacts
-from edgespec.engine.partner import Partner
-from edgespec.engine.second import Home, Second, SecondKind
-from edgespec.engine.weighing import weigh
+from edgespec.engine import CancelToken, Engine, EngineOptions, GenerateOptions, core
+from edgespec.engine.pair import partner
+from edgespec.engine.pair.facts import PairFacts
+from edgespec.engine.pair.partner import Partner
+from edgespec.engine.pair.second import Home, Second, SecondKind
+from edgespec.engine.pair.weighing import weigh
 from edgespec.errors import EngineFailure
 from edgespec.events import Completion, Finish, Notice, RoundReport
 from edgespec.library.header import read_header

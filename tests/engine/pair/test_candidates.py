@@ -12,14 +12,14 @@ import pytest
 from edgespec.backend import machine
 from edgespec.backend.probe import model_fingerprint
 from edgespec.backend.settings import LlamaSettings
-from edgespec.engine import candidates
-from edgespec.engine.candidates import known_drafts
-from edgespec.engine.hosting import host_of
 from edgespec.engine.opening import open_model
 from edgespec.engine.options import EngineOptions
-from edgespec.engine.pairfacts import Host
-from edgespec.engine.pairing import find_partner
-from edgespec.engine.partner import Partner
+from edgespec.engine.pair import candidates
+from edgespec.engine.pair.candidates import known_drafts
+from edgespec.engine.pair.facts import Host
+from edgespec.engine.pair.hosting import host_of
+from edgespec.engine.pair.pairing import find_partner
+from edgespec.engine.pair.partner import Partner
 from edgespec.errors import NotEnoughMemory
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard
@@ -77,7 +77,7 @@ def host(models: Path, monkeypatch: pytest.MonkeyPatch, *names: str, free_mb: in
 
     monkeypatch.setattr(candidates, "drafts_on_disk", on_disk)
     monkeypatch.setattr(candidates, "need_of", need)
-    monkeypatch.setattr("edgespec.engine.pairing.need_of", need)
+    monkeypatch.setattr("edgespec.engine.pair.pairing.need_of", need)
     monkeypatch.setattr(machine, "available_memory_bytes", lambda: free_mb * MB)
     try:
         yield target
@@ -185,7 +185,7 @@ def test_one_asked_for_by_name_gives_way_to_a_known_one_only_for_want_of_memory(
             raise NotEnoughMemory("no memory for unmeasured", "it is large", "give a smaller draft")
 
         with monkeypatch.context() as patch:
-            patch.setattr("edgespec.engine.pairing.find_second", none_left)
+            patch.setattr("edgespec.engine.pair.pairing.find_second", none_left)
             patch.setattr(machine, "available_memory_bytes", lambda: 2000 * MB)
             partner, notices = found(target, named)
             assert partner is not None

@@ -14,11 +14,11 @@ import pytest
 from edgespec.choice import CASCADE
 from edgespec.draft.late import LateDrafter
 from edgespec.draft.pipeline import PipelinedDrafter
-from edgespec.engine.pairfacts import PairFacts
-from edgespec.engine.partner import Partner
-from edgespec.engine.second import Home, Second, SecondKind
-from edgespec.engine.standings import BESIDE, IN_TURN
-from edgespec.engine.weighing import weigh
+from edgespec.engine.pair.facts import PairFacts
+from edgespec.engine.pair.partner import Partner
+from edgespec.engine.pair.second import Home, Second, SecondKind
+from edgespec.engine.pair.standings import BESIDE, IN_TURN
+from edgespec.engine.pair.weighing import weigh
 from edgespec.errors import EngineFailure
 from edgespec.spec.cost import CostTable
 from edgespec.spec.latency import Placement

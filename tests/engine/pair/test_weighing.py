@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from edgespec.backend.settings import LlamaSettings
-from edgespec.engine.pairfacts import PairFacts
-from edgespec.engine.standings import BESIDE, IN_TURN
-from edgespec.engine.weighing import left_for, speedups, standings, weigh, weighed
+from edgespec.engine.pair.facts import PairFacts
+from edgespec.engine.pair.standings import BESIDE, IN_TURN
+from edgespec.engine.pair.weighing import left_for, speedups, standings, weigh, weighed
 from edgespec.spec.cost import CostTable
 from edgespec.spec.latency import Placement
 from edgespec.spec.outcomes import constant

@@ -13,8 +13,9 @@ from edgespec.backend.llama.step import LlamaStep, draft_settings
 from edgespec.backend.onnx import OnnxSettings, OnnxStep
 from edgespec.backend.remote import Patience, RemoteStep
 from edgespec.choice import DraftChoice
-from edgespec.engine import Engine, EngineOptions, GenerateOptions, second
-from edgespec.engine.second import Home, fitting_gguf, fitting_step, gguf_home, patience
+from edgespec.engine import Engine, EngineOptions, GenerateOptions
+from edgespec.engine.pair import second
+from edgespec.engine.pair.second import Home, fitting_gguf, fitting_step, gguf_home, patience
 from edgespec.errors import MissingExtra
 from edgespec.events import Completion
 from edgespec.library.drafts import CHILD_FIXED_BYTES, STEP_FIXED_BYTES, DraftNeed

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from edgespec.engine import pairfacts
-from edgespec.engine.hosting import host_of
 from edgespec.engine.opening import open_model
 from edgespec.engine.options import EngineOptions
-from edgespec.engine.pairfacts import Host, PairFacts, known_acceptance, known_facts, measured_facts
-from edgespec.engine.pairing import find_second
+from edgespec.engine.pair import facts as pairfacts
+from edgespec.engine.pair.facts import Host, PairFacts, known_acceptance, known_facts, measured_facts
+from edgespec.engine.pair.hosting import host_of
+from edgespec.engine.pair.pairing import find_second
 from edgespec.engine.progress import Progress, Stage
 from edgespec.errors import GivenUp
 from edgespec.spec.outcomes import constant

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgespec.engine.placing import Course, Placer
-from edgespec.engine.standings import BESIDE, IN_TURN, Standings
+from edgespec.engine.pair.placing import Course, Placer
+from edgespec.engine.pair.standings import BESIDE, IN_TURN, Standings
 
 T1 = 0.1
 

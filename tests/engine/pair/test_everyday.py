@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgespec.engine.everyday import OPENINGS, QUESTIONS, everyday
+from edgespec.engine.pair.everyday import OPENINGS, QUESTIONS, everyday
 from edgespec.library.card import ModelCard, ModelKind
 from tests.library.toy_card import toy_card
 from tests.text.toy_vocab import ToyVocabulary

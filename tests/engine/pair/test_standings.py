@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgespec.engine.standings import BESIDE, IN_TURN, Standings
+from edgespec.engine.pair.standings import BESIDE, IN_TURN, Standings
 from edgespec.spec.latency import Placement
 
 T1 = 0.1

@@ -12,9 +12,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgespec.engine.everyday import QUESTIONS, Everyday
+from edgespec.engine.pair.everyday import QUESTIONS, Everyday
+from edgespec.engine.pair.second import Second
 from edgespec.engine.progress import OnProgress, Progress, Stage
-from edgespec.engine.second import Second
 from edgespec.errors import GivenUp
 from edgespec.library.header import GgufHeader
 from edgespec.spec.outcomes import constant

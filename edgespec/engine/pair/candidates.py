@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.backend.probe import model_fingerprint
-from edgespec.engine.pairfacts import Host, PairFacts, known_facts
-from edgespec.engine.second import Notify
-from edgespec.engine.weighing import speedups, weighed
+from edgespec.engine.pair.facts import Host, PairFacts, known_facts
+from edgespec.engine.pair.second import Notify
+from edgespec.engine.pair.weighing import speedups, weighed
 from edgespec.errors import EdgeSpecError
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard, draft_cards, load_cards

@@ -3,7 +3,7 @@
 Beside it the target has fewer cores, which pays only while guesses are right. So every answer has an account of its
 own: what its rounds beside the draft took against plain decoding on all cores. When that is spent, the cores go back to
 the target, and after a while of plain or in-turn rounds it is tried again, each time later. An answer that is drafted
-for in turn stays so; which of the two it is, `engine.standings` says. Contract: arithmetic on rounds handed in; knows
+for in turn stays so; which of the two it is, `standings` says. Contract: arithmetic on rounds handed in; knows
 no threads and no clock. Used by the worker's thread only.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from edgespec.engine.standings import BESIDE, IN_TURN, Standings
+from edgespec.engine.pair.standings import BESIDE, IN_TURN, Standings
 from edgespec.spec.latency import Placement
 from edgespec.spec.ledger import Account
 
