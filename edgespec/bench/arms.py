@@ -165,5 +165,6 @@ def engine_arms(engine: Engine, names: Seq[str], options: GenerateOptions) -> tu
 
 
 def draft_choices(names: Seq[str]) -> tuple[DraftChoice, ...]:
-    """Plain and what is named, each once. Raises BadInput."""
-    return tuple(dict.fromkeys([DraftChoice.OFF, *map(DraftChoice.parse, names)]))
+    """Plain and what is named, each once; drafters joined with + are asked together. Raises BadInput."""
+    choices = [DraftChoice.parse(name.replace("+", ",")) for name in names]
+    return tuple(dict.fromkeys([DraftChoice.OFF, *choices]))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # What a table may take where nobody looks at a terminal, so that its rows stay whole in a pipe.
 _PIPE_COLUMNS = 200
 
-_DRAFTS_HELP = "What to compare, with commas; plain decoding is always measured."
+_DRAFTS_HELP = "What to compare, with commas; drafters joined with + work together. Plain is always measured."
 _MIN_TOKENS_HELP = "Take more prompts of a category until every arm has so many tokens, all repeats together."
 _OUT_HELP = "Keep every answer's figures in this folder, and go on from what it holds.  [default: a new one]"
 _JOURNAL_HELP = "Keep every entry of the ledgers too, and replay whether they kept their bound."

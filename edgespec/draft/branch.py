@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from operator import mul
 
 import numpy as np
@@ -22,9 +22,12 @@ class Branch:
     tokens: list[int]
     situations: list[int]
 
-    def survival(self, rates: Rates) -> list[float]:
-        """P(token i lies on the accepted path): the product of the rates up to it, so it never rises."""
-        return list(accumulate(map(rates.values.__getitem__, self.situations), mul))
+    def survival(self, rates: Rates, least: float = 0.0) -> list[float]:
+        """P(token i lies on the accepted path): the product of the rates up to it, so it never rises. The tokens below
+        `least` are left out.
+        """
+        every = accumulate(map(rates.values.__getitem__, self.situations), mul)
+        return list(takewhile(lambda chance: chance >= least, every))
 
     def learn(self, rates: Rates, emitted: Sequence[int]) -> None:
         """Count every token that was reached, whether or not it was in the verified tree: `emitted` is the truth."""
@@ -35,11 +38,13 @@ class Branch:
 
 
 def grow(branches: Sequence[Branch], rates: Rates, plan: Plan) -> DraftTree:
-    """The first `plan.max_leaves` branches share `plan.max_nodes` by survival; the first branch's nodes come first."""
-    usable = [branch for branch in branches if branch.tokens][: max(0, plan.max_leaves)]
-    survivals = [branch.survival(rates) for branch in usable]
-    quotas = _quotas(survivals, plan.max_nodes)
-    chains = [chain(b.tokens[:n], s[:n]) for b, s, n in zip(usable, survivals, quotas, strict=True) if n]
+    """The first `plan.max_leaves` branches share `plan.max_nodes` by survival; the first one's nodes come first. Each
+    ends where survival falls below the plan's.
+    """
+    worth = [(one, survival) for one in branches if (survival := one.survival(rates, plan.min_survival))]
+    usable = worth[: max(0, plan.max_leaves)]
+    quotas = _quotas([survival for _, survival in usable], plan.max_nodes)
+    chains = [chain(b.tokens[:n], s[:n]) for (b, s), n in zip(usable, quotas, strict=True) if n]
     if len(chains) < 2:
         return chains[0] if chains else EMPTY
     tree, _ = merge(chains)

@@ -15,6 +15,7 @@ from collections.abc import Sequence as Seq
 from edgespec.draft.automaton import SuffixAutomaton
 from edgespec.draft.branch import Branch, grow
 from edgespec.draft.rates import Rates
+from edgespec.draft.tail import Tail
 from edgespec.spec.ports import Commit, IntArray, Needs, Plan, Rows, SequenceId
 from edgespec.spec.tree import EMPTY, DraftTree
 
@@ -31,9 +32,6 @@ _UNIQUE = (0.3, 0.45, 0.55, 0.65, 0.75, 0.85, 0.92, 0.96)
 _AMBIGUOUS = tuple(rate * 0.7 for rate in _UNIQUE)
 _RIVAL = 0.15
 _RIVAL_SITUATION = len(_UNIQUE) + len(_AMBIGUOUS)
-
-# Of rounds in a row whose match is too poor to be told so many in one are told all the same.
-_HEARD_EVERY = 8
 
 # Different followers looked at to find a rival; a short match in a long text can have hundreds.
 _MAX_RIVALS = 8
@@ -52,7 +50,7 @@ class LookupDrafter:
         self.n_indexed = 0
         self._min_match = max(1, min_match)
         self._texts: dict[SequenceId, SuffixAutomaton] = {}
-        self._tails: dict[SequenceId, _Tail] = {}
+        self._tails: dict[SequenceId, Tail] = {}
         self._drafts: dict[SequenceId, list[Branch]] = {}
         self._rates = Rates((*_UNIQUE, *_AMBIGUOUS, _RIVAL))
 
@@ -63,7 +61,7 @@ class LookupDrafter:
             text = self._texts[sequence] = SuffixAutomaton()
         self.n_indexed += len(tokens) - len(text)
         text.extend(tokens[len(text) :])
-        self._tails[sequence] = _Tail(tokens, self._min_match)
+        self._tails[sequence] = Tail(tokens, self._min_match, _BUCKETS[-1])
         self._drafts[sequence] = []
 
     def propose(self, sequence: SequenceId, plan: Plan) -> DraftTree:
@@ -97,8 +95,7 @@ class LookupDrafter:
             return True
         if self._rates.values[_bucket(tail.length)] >= least_claim:
             return False
-        tail.n_hushed += 1
-        return tail.n_hushed % _HEARD_EVERY != 0
+        return tail.is_hushed()
 
     def follow(self, sequence: SequenceId, tokens: Seq[int], least_claim: float = 0.0) -> bool:
         """They are indexed once that is of use."""
@@ -136,49 +133,6 @@ class LookupDrafter:
             tokens = [text.text[rivals[0]], *text.follow(rivals[0], n - 2)]
             branches.append(Branch(tokens, [_RIVAL_SITUATION, *_climb(length + 1, n - 2)]))
         return branches
-
-
-class _Tail:
-    """The end of a text, and how far it has stood in it before: a match of `length` tokens, none shorter than `n`.
-
-    unread: tokens to be indexed. n_hushed: rounds in which a match was thought too poor to be told.
-    """
-
-    __slots__ = ("_end", "_last", "_n", "_seen", "_text", "length", "n_hushed", "unread")
-
-    def __init__(self, tokens: Seq[int], n: int) -> None:
-        self.unread: list[int] = []
-        self.length = self.n_hushed = 0
-        self._n = n
-        self._end = -1
-        self._text: list[int] = []
-        self._last: tuple[int, ...] = ()
-        self._seen: dict[tuple[int, ...], int] = {}
-        self.append(tokens)
-        self.unread.clear()
-
-    def append(self, tokens: Seq[int]) -> None:
-        self.unread.extend(tokens)
-        text, seen = self._text, self._seen
-        for token in tokens:
-            goes_on = self.length and text[self._end + 1] == token
-            text.append(token)
-            self._last = last = (*self._last[1 - self._n :], token) if self._n > 1 else (token,)
-            if goes_on:
-                self._end += 1
-                self.length += 1
-            else:
-                self._match(seen.get(last, -1) if len(last) == self._n else -1)
-            seen[last] = len(text) - 1
-
-    def _match(self, end: int) -> None:
-        """The last tokens stood before `end`, too, and perhaps those before them."""
-        self._end, self.length = end, 0
-        if end >= 0:
-            text, length = self._text, self._n
-            while length < _BUCKETS[-1] and end >= length and text[end - length] == text[-1 - length]:
-                length += 1
-            self.length = length
 
 
 def _bucket(length: int) -> int:

@@ -18,6 +18,7 @@ from edgespec.draft.corpus import Corpus
 from edgespec.draft.grown import Child, Draft, grow
 from edgespec.draft.rates import Rates
 from edgespec.draft.suffix_tree import MAX_MATCH, GrowingIndex, Places, SealedIndex, query_of
+from edgespec.draft.tail import Tail
 from edgespec.spec.ports import Commit, IntArray, Needs, Plan, Rows, SequenceId
 from edgespec.spec.tree import EMPTY, DraftTree
 
@@ -43,6 +44,10 @@ _N_PER_KIND = len(_OWN_RATES)
 # A single token found in the corpus is chance, unless so many tokens in a row came from there at most so many tokens
 # ago: then the text is likely one of the corpus' kind, which goes on behind the part that differs.
 _ANCHOR, _ANCHORED = 4, 16
+
+# Whether there is anything to say is told by matches of at least so many tokens: of the place of a single one it would
+# be known too late that it is a bad one.
+_LEAST_HEARD = 2
 
 # kind, length of the match, and its places: the text and where in it the match ends.
 Place = tuple[Sequence[int], int]
@@ -107,6 +112,7 @@ class SuffixDrafter:
         self.n_indexed = 0
         self._corpus = corpus
         self._texts: dict[SequenceId, GrowingIndex] = {}
+        self._tails: dict[SequenceId, Tail] = {}
         self._shared: dict[SequenceId, tuple[SealedIndex, ...]] = {}
         self._n_matched: dict[SequenceId, int] = {}
         self._anchored: dict[SequenceId, int] = {}
@@ -121,6 +127,7 @@ class SuffixDrafter:
             text = self._texts[sequence] = GrowingIndex()
         self.n_indexed += len(tokens) - len(text)
         text.extend(tokens[len(text) :])
+        self._tails[sequence] = Tail(tokens, _LEAST_HEARD, _BUCKETS[-1])
         self._shared[sequence] = () if self._corpus is None else self._corpus.snapshot()
         self._anchored[sequence] = 0
         self._n_matched.pop(sequence, None)
@@ -132,9 +139,9 @@ class SuffixDrafter:
 
     def propose(self, sequence: SequenceId, plan: Plan) -> DraftTree:
         """A tree of what followed before; a chain of it with one leaf."""
-        text = self._texts[sequence]
         if plan.max_nodes <= 0 or plan.max_leaves <= 0:
             return EMPTY
+        text = self._text(sequence)
         witnesses: list[Witnesses] = []
         own = text.longest()
         if own is not None:
@@ -152,17 +159,35 @@ class SuffixDrafter:
     def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None:
         """Index the committed tokens. Guesses are scored against them, also those that were cut from the tree."""
         emitted: list[int] = commit.tokens.tolist()
-        self._texts[sequence].extend(emitted)
-        self.n_indexed += len(emitted)
+        self._tails[sequence].append(emitted)
         draft = self._drafts.pop(sequence, None)
         if draft is not None:
             n_right = draft.learn(self._rates, emitted)
             n_matched = self._n_matched.pop(sequence, 0)
             if n_matched and n_matched + n_right >= _ANCHOR:
-                self._anchored[sequence] = len(self._texts[sequence]) + _ANCHORED
+                self._anchored[sequence] = len(self._text(sequence)) + _ANCHORED
+
+    def is_silent(self, sequence: SequenceId, least_claim: float = 0.0) -> bool:
+        """By what a single place promises after the match that the text's last tokens show. Of the corpus it is only
+        known where no two of its tokens are the text's last ones; elsewhere it is never silent.
+        """
+        values, tail = self._rates.values, self._tails[sequence]
+        if least_claim <= values[0]:  # a single token's match may be told
+            return False
+        if self._shared[sequence] and self._may_be_in_corpus(sequence):
+            return False
+        if not tail.length:
+            return True
+        return values[_BUCKET[min(tail.length, MAX_MATCH)] * _N_AGREEMENTS] < least_claim and tail.is_hushed()
+
+    def follow(self, sequence: SequenceId, tokens: Sequence[int], least_claim: float = 0.0) -> bool:
+        """They are indexed once that is of use."""
+        self._tails[sequence].append(tokens)
+        return self.is_silent(sequence, least_claim)
 
     def end(self, sequence: SequenceId) -> None:
         self._texts.pop(sequence, None)
+        self._tails.pop(sequence, None)
         self._shared.pop(sequence, None)
         self._anchored.pop(sequence, None)
         self._n_matched.pop(sequence, None)
@@ -170,7 +195,23 @@ class SuffixDrafter:
 
     def indexed(self, sequence: SequenceId) -> tuple[int, ...]:
         """The tokens in the request's index: the committed text, and nothing else."""
-        return tuple(self._texts[sequence].text)
+        return tuple(self._text(sequence).text)
+
+    def _text(self, sequence: SequenceId) -> GrowingIndex:
+        """With everything that was committed."""
+        text, unread = self._texts[sequence], self._tails[sequence].unread
+        if unread:
+            text.extend(unread)
+            self.n_indexed += len(unread)
+            unread.clear()
+        return text
+
+    def _may_be_in_corpus(self, sequence: SequenceId) -> bool:
+        tail = self._tails[sequence]
+        if tail.n_tokens < self._anchored[sequence] or tail.n_tokens < 2:
+            return True
+        before, last = tail.last
+        return any(index.may_hold(before, last) for index in self._shared[sequence])
 
     def _in_corpus(self, sequence: SequenceId, text: Sequence[int]) -> list[Witnesses]:
         """The places of the longest match in any of the indexes, counted together."""

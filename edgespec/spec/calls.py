@@ -129,7 +129,7 @@ class Calls:
     def may_ask(self, t1_seconds: float) -> bool:
         """May a free drafter be asked? The ledger has the last word even there."""
         self.refusal = Reason.LEDGER
-        return self._ledger.allows(_FREE_SHARE * t1_seconds, t1_seconds)
+        return self._ledger.allows_look(_FREE_SHARE * t1_seconds, t1_seconds)
 
     def plan(
         self,

@@ -38,6 +38,9 @@ EPS = 0.02
 # What may be lost at once, in plain tokens. Without it no first draft could ever be tried.
 _C0_TOKENS = 3.0
 
+# The part of the allowance that may go into guesses that are not drafted; so many plain tokens are kept for them.
+_LOOKS = 0.5
+
 # What gains and unused allowance may add up to, in plain tokens.
 _CAP_TOKENS = 48.0
 
@@ -115,6 +118,7 @@ class Ledger:
         self.plain_seconds = 0.0
         self.stalled_seconds = 0.0
         self._t1_max = 0.0
+        self._for_looks = 0.0
         self._stalled = False
 
     def headroom(self, t1_seconds: float) -> float:
@@ -134,6 +138,15 @@ class Ledger:
             return False
         return risk_seconds - invested_seconds <= self.headroom(t1_seconds)
 
+    def allows_look(self, risk_seconds: float, t1_seconds: float) -> bool:
+        """May a drafter be asked that takes so long, for guesses that may then not be worth a draft?
+
+        Once c0 has been touched, looks have half of what comes in: if they had all of it, nothing would ever be left
+        for a draft, however good its guesses.
+        """
+        headroom = self.headroom(t1_seconds)
+        return risk_seconds <= headroom and (headroom >= _C0_TOKENS * t1_seconds or risk_seconds <= self._for_looks)
+
     @property
     def limit_seconds(self) -> float:
         """What `total_seconds` may not exceed as long as no drafted round took longer than its bound."""
@@ -142,8 +155,12 @@ class Ledger:
     def settle(self, entry: Entry) -> None:
         self._t1_max = max(self._t1_max, entry.t1_seconds)
         self.total_seconds += entry.seconds
+        coming_in = self._for_looks + _LOOKS * EPS * entry.seconds
+        self._for_looks = min(coming_in, _LOOKS * entry.t1_seconds)
         if not (entry.bound_seconds or entry.invested_seconds or self.lent_seconds):  # most rounds: plain ones
             self._stalled = False
+            if entry.draft_seconds > 0.0:
+                self._for_looks = max(0.0, self._for_looks) - entry.draft_seconds
             self.plain_seconds += entry.seconds - entry.draft_seconds
             floor = EPS * self.total_seconds - _CAP_TOKENS * entry.t1_seconds
             self.lost_seconds = max(self.lost_seconds + entry.draft_seconds, floor)

@@ -29,7 +29,7 @@ from edgespec.spec.ledger import Entry, Ledger
 from edgespec.spec.livecosts import LiveCosts
 from edgespec.spec.policy import Decision, Explanation, Offer, Proposed, Reason, Selection
 from edgespec.spec.ports import Capabilities, Plan, SequenceId
-from edgespec.spec.predict import best_size, least_claim
+from edgespec.spec.predict import best_size, least_claim, least_node
 from edgespec.spec.prices import Pricing
 from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, none_kept
@@ -40,9 +40,8 @@ from edgespec.spec.weighed import Weighed, ranked, shares, weigh
 # sizes the one that is overrated most looks best.
 _MARGIN = 1.05
 
-# The part of what guesses promise that an answer may risk of its own account. Nothing: where passes of some rows cost
-# several plain ones, no draft long enough to pay is ever tried. More: bad texts lose more than good ones gain.
-_BELIEVED = 0.5
+# One whose steps come true this much more often than it claims may grow drafts that it thinks hopeless.
+_HONEST = 1.1
 
 # A drafter that knows what it would claim is not asked where that is so many times `least_claim`, which is half of what
 # the best draft must come true with: a proposal that is then refused takes 0.3 ms of a round, its caches being cold.
@@ -68,7 +67,7 @@ class MeasuredPolicy:
         self._max_leaves = max_leaves
         self._rounds: Counter[Reason] = Counter()
         self._plan = NO_PLAN
-        self._least_claim = least_claim(table)
+        self._least_claim, self._least_node = least_claim(table), least_node(table)
         self._refused_claim = 0.0
         self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset(), {})
 
@@ -122,8 +121,12 @@ class MeasuredPolicy:
             pricing = self._books.prices.pricing(n_sequences, n_pending, len(state.tokens), state.width_class)
             room, account = Plan(n_nodes, leaves), self._books.accounts.of(state.id)
             return self.calls.plan(drafter, state, room, pricing, offered, n_behind, account)
-        if (self._plan.max_nodes, self._plan.max_leaves) != (n_nodes, leaves):
-            self._plan = Plan(n_nodes, leaves)
+        # Where padding is free, every guess is; and what a modest drafter claims says little.
+        is_taken_at_its_word = not state.exact and self.acceptance.profile(drafter).trust <= _HONEST
+        least = self._least_node if is_taken_at_its_word else 0.0
+        known = self._plan
+        if (known.max_nodes, known.max_leaves, known.min_survival) != (n_nodes, leaves, least):
+            self._plan = Plan(n_nodes, leaves, min_survival=least)
         return self._plan
 
     def _room(self, state: SequenceState, capabilities: Capabilities, n_sequences: int, leaves: int) -> int:
@@ -161,8 +164,9 @@ class MeasuredPolicy:
         longest = (ledger + beside) / self.costs.excess.factor
         strict = (min(own, ledger) + beside) / self.costs.excess.factor
         n_nodes = self._choose(survivals, pricing, spent - invested, longest, weighed)
-        # Of its own account an answer may risk more on guesses that are believed: half of what they promise.
-        believed = own + _BELIEVED * pricing.t1_seconds * sum(survivals[:n_nodes])
+        # Beside what its own account has left, an answer may risk what its guesses promise: where passes of some rows
+        # cost several plain ones, no draft long enough to pay would ever be tried without.
+        believed = own + pricing.t1_seconds * sum(survivals[:n_nodes])
         if n_nodes and pricing.seconds[n_nodes] * self.costs.excess.factor > believed + beside:
             longest = strict
             n_nodes = self._choose(survivals, pricing, spent - invested, longest, weighed)
@@ -279,6 +283,13 @@ class MeasuredPolicy:
         """While guesses wait for more of the text, every round is looked at."""
         return not self._books.acceptance.is_following
 
+    @property
+    def may_ask(self) -> bool:
+        """False where the ledger has nothing left for a look: even a refusal takes a share of the round that would keep
+        it from ever recovering.
+        """
+        return self.calls.may_ask(self._books.t1_seconds)
+
     def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
         if self._books.rest(states, report, n_emitted, draft_seconds):
             self._settle_rests(states)
@@ -298,7 +309,7 @@ class MeasuredPolicy:
         """Passes cost what `table` says now; what rounds have taught about each table is kept for its return."""
         self._settle_rests()
         if self._books.reprice(table):
-            self._least_claim = least_claim(table)
+            self._least_claim, self._least_node = least_claim(table), least_node(table)
             self._refused_claim = 0.0
 
     def _settle_rests(self, states: Seq[SequenceState] = ()) -> None:
@@ -306,6 +317,8 @@ class MeasuredPolicy:
         if rests.n_rounds:
             n_sequences = len(rests.sequences)
             reason = Reason.NO_MATCH if rests.draft_seconds else Reason.NO_DRAFTER
+            if rests.draft_seconds and not self.may_ask:
+                reason = Reason.LEDGER
             self._rounds[reason] += rests.n_rounds
             plain = self.t1_seconds * n_sequences
             self.decision = Decision(reason, n_sequences, 0, rests.n_rows, float(n_sequences), plain, plain)

@@ -22,6 +22,9 @@ from edgespec.spec.cost import CostTable
 # Attention makes passes dearer with the text, plain ones too, so that their ratios change little.
 _USUAL_CONTEXT = 256
 
+# Steps of the curve, if it has any, are longer than so many rows.
+_STEP = 4
+
 
 def tokens_per_pass(acceptance: float, n_drafted: int) -> float:
     """1 + a + ... + a^N: expected tokens of a pass over a chain, the target's own one included."""
@@ -185,4 +188,17 @@ def least_claim(table: CostTable) -> float:
     """
     steps = table.steps(_USUAL_CONTEXT)
     costs = [(steps[width] / steps[1] - 1.0) / (width - 1) for width in table.widths if width > 1]
+    return 0.5 * max(0.0, min(costs, default=0.0))
+
+
+def least_node(table: CostTable) -> float:
+    """The survival below which no node of a draft is worth its row: half of what a row costs where rows are cheapest,
+    in plain passes; 0 where not all widths are measured. Costs are taken over several rows: inside a step of the curve
+    a row costs nothing, and a guess of any survival is worth it, but a single hiccup in the table is no step.
+    """
+    if table.is_partial:
+        return 0.0
+    steps, widths = table.steps(_USUAL_CONTEXT), table.widths
+    pairs = ((low, next((high for high in widths if high >= low + _STEP), 0)) for low in widths)
+    costs = [(steps[high] - steps[low]) / (high - low) / steps[1] for low, high in pairs if high]
     return 0.5 * max(0.0, min(costs, default=0.0))

@@ -22,7 +22,8 @@ from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftTree, child_table, is_chain
 
 Clock = Callable[[], float]
-_NOTHING = Commit(np.empty(0, np.int32), np.empty(0, np.int32))
+_NO_NODES: IntArray = np.empty(0, np.int32)
+_NOTHING = Commit(_NO_NODES, _NO_NODES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Loop:
         for one in batch:
             if one.state.failure is not None:
                 raise one.state.failure
-        if all(one.rests for one in batch) and self.policy.lets_rest:
+        if self.policy.lets_rest and (all(one.rests for one in batch) or not self.policy.may_ask):
             return self._rest(batch)
         started = self.clock()
         offers = [self._offer(one, len(batch)) for one in batch]
@@ -95,8 +96,8 @@ class Loop:
         return reports
 
     def _rest(self, batch: Seq[Drafting]) -> list[RoundReport]:
-        """A round in which nobody has anything to propose: as with empty trees, but nobody is asked. Most rounds are
-        such ones, and after a pass every line of ours is slow, since the weights have swept the caches.
+        """A round in which nobody can propose anything, or nobody may: as with empty trees, but nobody is asked. Most
+        rounds are such ones, and after a pass every line of ours is slow, since the weights have swept the caches.
         """
         started = self.clock()
         n_pending = [len(one.state.pending) for one in batch]
@@ -105,11 +106,12 @@ class Loop:
         before_verify = self.clock()
         rows = self.target.verify(requests, width)
         verified = self.clock()
-        emitted = [self._take(one.state, own) for one, own in zip(batch, rows, strict=True)]
+        commits = [self._take(one.state, own) for one, own in zip(batch, rows, strict=True)]
+        emitted: list[list[int]] = [commit.tokens.tolist() for commit in commits]
         before_following = self.clock()
-        for one, tokens in zip(batch, emitted, strict=True):
-            if one.follower is not None and tokens:
-                one.state.silent = one.follower.follow(one.state.id, tokens, self._least(one.state))
+        for one, commit, tokens, own in zip(batch, commits, emitted, rows, strict=True):
+            if tokens:
+                self._tell(one, commit, tokens, own)
         ended = self.clock()
         taken = (before_verify - started, verified - before_verify, ended - started)
         n_padded = width - sum(n_pending)
@@ -123,18 +125,26 @@ class Loop:
         self.policy.rest([one.state for one in batch], reports[0], sum(map(len, emitted)), following)
         return reports
 
+    def _tell(self, one: Drafting, commit: Commit, tokens: list[int], rows: Rows) -> None:
+        """What was committed in a round without any guess."""
+        state, follower = one.state, one.follower
+        if state.silent and follower is not None:
+            state.silent = follower.follow(state.id, tokens, self._least(state))
+            return
+        for drafter in one.drafters:
+            drafter.observe(state.id, commit, rows, _NO_NODES)
+        state.silent = follower is not None and follower.is_silent(state.id, self._least(state))
+
     def _least(self, state: SequenceState) -> float:
         """Where passes are padded, every guess is free."""
         return 0.0 if state.exact else self.policy.least_claim
 
-    def _take(self, state: SequenceState, rows: Rows) -> list[int]:
+    def _take(self, state: SequenceState, rows: Rows) -> Commit:
         """The target's own next token, committed."""
         commit = self._walk(state, EMPTY, rows)
-        if commit is _NOTHING:
-            return []
-        tokens: list[int] = commit.tokens.tolist()
-        state.accept(tokens, self.target.commit(state.id, commit))
-        return tokens
+        if commit is not _NOTHING:
+            state.accept(commit.tokens.tolist(), self.target.commit(state.id, commit))
+        return commit
 
     def _offer(self, one: Drafting, n_sequences: int) -> Offer:
         proposed: list[Proposed] = []

@@ -107,6 +107,7 @@ def test_plain_is_always_there_and_first() -> None:
     off, auto, lookup = DraftChoice.OFF, DraftChoice.AUTO, DraftChoice.LOOKUP
     assert draft_choices([]) == (off,)
     assert draft_choices(["lookup", "off", "auto", "lookup"]) == (off, lookup, auto)
+    assert draft_choices(["suffix+lookup", "lookup"]) == (off, DraftChoice.parse("lookup,suffix"), lookup)
     with pytest.raises(BadInput, match="draft 'magic'"):
         draft_choices(["auto", "magic"])
 

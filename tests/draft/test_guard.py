@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from edgespec.draft.guard import GuardedDrafter
 from edgespec.draft.lookup import LookupDrafter
-from edgespec.draft.mix import MixDrafter
 from edgespec.events import Notice
 from edgespec.spec.ports import Commit, IntArray, Needs, Plan, Rows, SequenceId
 from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, chain, check_tree, leaves, tree_of
@@ -220,17 +219,6 @@ def test_the_nodes_of_a_pass_that_was_broken_off_are_told_as_cut(sits_out: bool)
     bench.round()
     assert bench.inner.n_asked == (1 if sits_out else 2)
     assert bench.inner.seen_nodes == [[-1] * (5 if sits_out else len(GOOD)), []]
-
-
-def test_a_mix_survives_a_pass_that_was_broken_off() -> None:
-    notices: list[Notice] = []
-    guard = GuardedDrafter(MixDrafter([LookupDrafter(1), LookupDrafter(2)]), N_VOCAB, Clock(), notices.append)
-    guard.begin(0, prompt_of([1, 2, 3, 1, 2]))
-    assert len(guard.propose(0, PLAN))
-    guard.propose(0, Plan(0))
-    guard.observe(0, commit_of([3]), ROWS, np.empty(0, np.int32))
-    assert guard.propose(0, PLAN).tokens.tolist()[0] == 1
-    assert not notices
 
 
 def test_a_late_tree_is_used_but_is_a_fault() -> None:

@@ -305,3 +305,72 @@ def test_filled_in_forms_are_found_again_behind_each_value() -> None:
         passes.append(play(drafter, 0, answer, Plan(max_nodes=15)).n_passes)
     assert passes[0] > 0.75 * len(answer)
     assert passes[1] < 0.4 * len(answer)
+
+
+# -- silence ----------------------------------------------------------------------------------------------------------
+
+commits = st.lists(st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=3), st.booleans()), max_size=30)
+
+
+@given(small_texts, commits, st.one_of(st.none(), small_texts), st.sampled_from([0.34, 0.6, 0.9]))
+def test_following_teaches_what_observing_does(
+    prompt: list[int], told: list[tuple[list[int], bool]], other: list[int] | None, least_claim: float
+) -> None:
+    """One is asked in every round, the other only where it has something to say and by chance. Both know the same."""
+    others = () if other is None else (other,)
+    asked, quick = drafter_on(prompt, *others), drafter_on(prompt, *others)
+    said = list(prompt)
+    for tokens, short in told:
+        expected = drafted(asked)
+        if short:
+            assert quick.follow(0, tokens, least_claim) in (True, False)
+        else:
+            if quick._rates.values == asked._rates.values:
+                assert drafted(quick) == expected
+            say(quick, *tokens)
+        say(asked, *tokens)
+        said += tokens
+    assert quick.indexed(0) == asked.indexed(0) == tuple(said)
+    assert quick.n_indexed == asked.n_indexed == len(said)
+
+
+@given(texts := st.lists(st.integers(0, 3), max_size=40), st.one_of(st.none(), texts))
+def test_what_is_silent_without_being_hushed_has_nothing_that_claims_more_than_one_token_would(
+    text: list[int], other: list[int] | None
+) -> None:
+    """Where no two tokens of the text's end stood before, a proposal rests on a single token, which promises little."""
+    drafter = drafter_on(text, *(() if other is None else (other,)))
+    if drafter.is_silent(0, 0.99) and not drafter._tails[0].length:
+        tree = drafter.propose(0, CHAIN)
+        agreed = 0.55 + 0.44 * suffix._LENGTH_RATES[0]
+        assert not len(tree) or tree.survival[0] <= np.float32(agreed)
+
+
+def test_it_is_never_silent_where_a_single_token_may_be_told() -> None:
+    drafter = drafter_on([1, 2, 3])
+    assert not drafter.is_silent(0)
+    assert not drafter.is_silent(0, suffix._LENGTH_RATES[0])
+    assert drafter.is_silent(0, 0.34)
+
+
+def test_a_match_that_claims_enough_is_told_and_a_poor_one_one_time_in_eight() -> None:
+    drafter = drafter_on([1, 2, 3, 4, 5, 6, 1, 2, 3])  # three tokens at one place: 0.64
+    assert not drafter.is_silent(0, 0.64)
+    assert [drafter.is_silent(0, 0.65) for _ in range(8)] == [*[True] * 7, False]
+    assert not drafter.follow(0, [4], 0.65), "four tokens: 0.68"
+
+
+def test_it_is_not_silent_where_the_corpus_may_go_on() -> None:
+    drafter = drafter_on([9, 1, 2], [1, 2, 3, 4, 5])
+    assert not drafter.is_silent(0, 0.9)
+    assert drafter.follow(0, [7], 0.9)
+    assert not drafter.follow(0, [3, 4], 0.9)
+
+
+def test_after_a_good_copy_from_the_corpus_it_is_asked_for_a_while() -> None:
+    drafter = drafter_on([1, 2], [1, 2, 3, 4, 5, 6, 7, 8])
+    drafted(drafter)
+    say(drafter, 3, 4, 5)
+    for token in range(100, 100 + suffix._ANCHORED - 1):
+        assert not drafter.follow(0, [token], 0.9)
+    assert drafter.follow(0, [200], 0.9)

@@ -237,3 +237,42 @@ def test_an_answer_lends_for_its_own_reading_once() -> None:
     assert account.credit(1.0) == pytest.approx(21.5)
     account.settle(5.0, 1, 1.0, drafted=False, invested_seconds=3.0)  # charged to nobody here, so not lent either
     assert account.credit(1.0) == pytest.approx(21.5)
+
+
+def looks_in(ledger: Ledger, n_rounds: int, look: Entry) -> int:
+    """In how many of the next rounds a look is allowed, and made."""
+    n_looks = 0
+    for _ in range(n_rounds):
+        may = ledger.allows_look(0.01, 1.0)
+        n_looks += may
+        ledger.settle(look if may else PLAIN)
+    return n_looks
+
+
+def test_looks_leave_c0_for_a_draft() -> None:
+    ledger = Ledger()
+    look = Entry(seconds=1.04, draft_seconds=0.04, n_emitted=1, t1_seconds=1.0)
+    assert 400 <= looks_in(ledger, 1000, look) <= 520, "all that comes in"
+    assert ledger.headroom(1.0) == pytest.approx(3.0, abs=0.05)
+
+
+def test_after_a_draft_that_failed_looks_have_half_of_what_comes_in() -> None:
+    ledger = Ledger()
+    look = Entry(seconds=1.04, draft_seconds=0.04, n_emitted=1, t1_seconds=1.0)
+    looks_in(ledger, 200, look)
+    ledger.settle(Entry(3.0, 0.0, 1, 1.0, bound_seconds=3.0, risk_seconds=2.0))
+    before = ledger.headroom(1.0)
+    assert 15 <= looks_in(ledger, 100, look) <= 25
+    assert ledger.headroom(1.0) - before == pytest.approx(1.2, abs=0.3)
+
+
+def test_where_drafts_have_gained_every_look_is_allowed() -> None:
+    ledger = Ledger()
+    ledger.settle(Entry(2.0, 0.0, 8, 1.0, bound_seconds=2.0, risk_seconds=1.0))
+    assert looks_in(ledger, 100, Entry(seconds=1.04, draft_seconds=0.04, n_emitted=1, t1_seconds=1.0)) == 100
+
+
+def test_a_look_that_the_ledger_cannot_pay_is_not_allowed() -> None:
+    ledger = Ledger()
+    ledger.settle(Entry(seconds=3.0, draft_seconds=3.0, n_emitted=0, t1_seconds=1.0))
+    assert not ledger.allows_look(0.1, 1.0)

@@ -16,6 +16,7 @@ from edgespec.spec.predict import (
     forecast,
     goodput,
     least_claim,
+    least_node,
     least_useful,
     leviathan_speedup,
     linear_speedup,
@@ -166,3 +167,14 @@ def test_a_claim_below_the_least_one_never_pays(grown: list[float], claim: float
 
 def test_where_nothing_is_drafted_no_claim_is_too_small() -> None:
     assert least_claim(CostTable((0,), (1,), ((1.0,),))) == 0.0
+
+
+def test_a_node_below_half_of_the_cheapest_row_is_worth_none() -> None:
+    widths = tuple(range(1, 17))
+    assert least_node(CostTable((0,), widths, (tuple(1.0 + 0.4 * (n - 1) for n in widths),))) == pytest.approx(0.2)
+    stepped = tuple(1.0 if n <= 1 else 2.0 if n <= 8 else 3.0 for n in widths)
+    assert least_node(CostTable((0,), widths, (stepped,))) == 0.0, "inside a step a row costs nothing"
+    hiccup = tuple(1.0 + 0.4 * (n - 1) - 0.39 * (n == 6) for n in widths)
+    assert 0.1 < least_node(CostTable((0,), widths, (hiccup,))) < 0.2, "one row that seems nearly free is no step"
+    assert least_node(CostTable((0,), (1, 2, 4, 8), ((1.0, 1.4, 2.2, 3.8),), is_partial=True)) == 0.0
+    assert least_node(CostTable((0,), (1,), ((1.0,),))) == 0.0

@@ -73,12 +73,14 @@ class Witness:
         self._inner = inner
         self._verified = EMPTY
         self._n_output = 0
+        self._was_asked = False
 
     def begin(self, sequence: int, prompt: IntArray) -> None:
         self._inner.begin(sequence, prompt)
 
     def propose(self, sequence: int, plan: Plan) -> DraftTree:
         self.own = self._inner.propose(sequence, plan)
+        self._was_asked = True
         assert len(self.own) <= plan.max_nodes
         assert len(leaves(self.own)) <= max(plan.max_leaves, 0)
         return self.own
@@ -91,7 +93,8 @@ class Witness:
         self._inner.anticipate(sequence, tree)
 
     def observe(self, sequence: int, commit: Commit, rows: Rows, nodes: IntArray) -> None:
-        assert len(nodes) == len(self.own)
+        assert len(nodes) == (len(self.own) if self._was_asked else 0)
+        self._was_asked = False
         for own, verified in enumerate(nodes.tolist()):
             assert verified < 0 or path(self._verified, verified) == path(self.own, own)
         assert len(commit.tokens) == len(commit.path) + 1
@@ -114,13 +117,19 @@ class FollowingWitness(Witness):
     def __init__(self, inner: LookupDrafter) -> None:
         super().__init__(inner)
         self._lookup = inner
+        self._was_silent = False
 
     def is_silent(self, sequence: int, least_claim: float = 0.0) -> bool:
-        return self._lookup.is_silent(sequence, least_claim)
+        return self._remember(self._lookup.is_silent(sequence, least_claim), least_claim)
 
     def follow(self, sequence: int, tokens: Sequence[int], least_claim: float = 0.0) -> bool:
         assert len(tokens) == 1
-        assert self._lookup.is_silent(sequence)
+        assert not self._was_silent or self._lookup.is_silent(sequence), "nothing has changed since it was asked"
         self._n_output += 1
         self.own = EMPTY
-        return self._lookup.follow(sequence, tokens, least_claim)
+        return self._remember(self._lookup.follow(sequence, tokens, least_claim), least_claim)
+
+    def _remember(self, silent: bool, least_claim: float) -> bool:
+        """A poor guess may be kept back this time and told the next."""
+        self._was_silent = silent and not least_claim
+        return silent
