@@ -42,6 +42,12 @@ class SwitchedSuffix:
     def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None:
         self._drafter_of[sequence].observe(sequence, commit, rows, nodes)
 
+    def is_silent(self, sequence: SequenceId, least_claim: float = 0.0) -> bool:
+        return self._drafter_of[sequence].is_silent(sequence, least_claim)
+
+    def follow(self, sequence: SequenceId, tokens: Seq[int], least_claim: float = 0.0) -> bool:
+        return self._drafter_of[sequence].follow(sequence, tokens, least_claim)
+
     def end(self, sequence: SequenceId) -> None:
         drafter = self._drafter_of.pop(sequence, None)
         if drafter is not None:

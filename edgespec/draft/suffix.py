@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 
 from edgespec.draft.corpus import Corpus
 from edgespec.draft.grown import Child, Draft, grow
@@ -45,9 +46,9 @@ _N_PER_KIND = len(_OWN_RATES)
 # ago: then the text is likely one of the corpus' kind, which goes on behind the part that differs.
 _ANCHOR, _ANCHORED = 4, 16
 
-# Whether there is anything to say is told by matches of at least so many tokens: of the place of a single one it would
-# be known too late that it is a bad one.
-_LEAST_HEARD = 2
+# Whether there is anything to say is told by matches of so many tokens in the request, and so many in the corpus. Fewer
+# promise too little to be asked about in every round.
+_LEAST_HEARD, _CORPUS_HEARD = 2, 3
 
 # kind, length of the match, and its places: the text and where in it the match ends.
 Place = tuple[Sequence[int], int]
@@ -169,7 +170,7 @@ class SuffixDrafter:
 
     def is_silent(self, sequence: SequenceId, least_claim: float = 0.0) -> bool:
         """By what a single place promises after the match that the text's last tokens show. Of the corpus it is only
-        known where no two of its tokens are the text's last ones; elsewhere it is never silent.
+        known where the text's last tokens do not stand in it; elsewhere it is never silent.
         """
         values, tail = self._rates.values, self._tails[sequence]
         if least_claim <= values[0]:  # a single token's match may be told
@@ -207,11 +208,15 @@ class SuffixDrafter:
         return text
 
     def _may_be_in_corpus(self, sequence: SequenceId) -> bool:
+        """Whether the last tokens, few of which would be chance, may stand there; soon after a good copy always."""
         tail = self._tails[sequence]
-        if tail.n_tokens < self._anchored[sequence] or tail.n_tokens < 2:
+        if tail.n_tokens < self._anchored[sequence]:
             return True
-        before, last = tail.last
-        return any(index.may_hold(before, last) for index in self._shared[sequence])
+        last = tail.last(_CORPUS_HEARD)
+        if len(last) < _CORPUS_HEARD:
+            return False
+        pairs = list(pairwise(last))
+        return any(all(index.may_hold(*pair) for pair in pairs) for index in self._shared[sequence])
 
     def _in_corpus(self, sequence: SequenceId, text: Sequence[int]) -> list[Witnesses]:
         """The places of the longest match in any of the indexes, counted together."""

@@ -16,11 +16,10 @@ class Tail:
     """length: of the match with the latest place where the last `n` tokens stood before, 0 if they never did. Where it
     begins anew it is looked at up to `longest` tokens.
 
-    unread: tokens that were appended, for whom it may concern. last: the text's last `n` tokens, all of a shorter one.
-    `n`, `longest`: at least 1.
+    unread: tokens that were appended, for whom it may concern. `n`, `longest`: at least 1.
     """
 
-    __slots__ = ("_end", "_longest", "_n", "_n_hushed", "_seen", "_text", "last", "length", "unread")
+    __slots__ = ("_end", "_last", "_longest", "_n", "_n_hushed", "_seen", "_text", "length", "unread")
 
     def __init__(self, tokens: Seq[int], n: int, longest: int) -> None:
         self.unread: list[int] = []
@@ -29,7 +28,7 @@ class Tail:
         self._longest = longest
         self._end = -1
         self._text: list[int] = []
-        self.last: tuple[int, ...] = ()
+        self._last: tuple[int, ...] = ()
         self._seen: dict[tuple[int, ...], int] = {}
         self.append(tokens)
         self.unread.clear()
@@ -37,6 +36,10 @@ class Tail:
     @property
     def n_tokens(self) -> int:
         return len(self._text)
+
+    def last(self, n: int) -> list[int]:
+        """The text's last `n` tokens, all of a shorter one."""
+        return self._text[-n:]
 
     def is_hushed(self) -> bool:
         """Of a match that is too poor to be told: is it kept silent about this time?"""
@@ -49,7 +52,7 @@ class Tail:
         for token in tokens:
             goes_on = self.length and text[self._end + 1] == token
             text.append(token)
-            self.last = last = (*self.last[1 - self._n :], token) if self._n > 1 else (token,)
+            self._last = last = (*self._last[1 - self._n :], token) if self._n > 1 else (token,)
             if goes_on:
                 self._end += 1
                 self.length += 1

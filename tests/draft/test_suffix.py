@@ -362,9 +362,11 @@ def test_a_match_that_claims_enough_is_told_and_a_poor_one_one_time_in_eight() -
 
 def test_it_is_not_silent_where_the_corpus_may_go_on() -> None:
     drafter = drafter_on([9, 1, 2], [1, 2, 3, 4, 5])
-    assert not drafter.is_silent(0, 0.9)
+    assert drafter.is_silent(0, 0.9), "two tokens are chance"
+    assert not drafter.follow(0, [3], 0.9)
     assert drafter.follow(0, [7], 0.9)
-    assert not drafter.follow(0, [3, 4], 0.9)
+    assert drafter.follow(0, [3, 4], 0.9)
+    assert not drafter.follow(0, [5], 0.9)
 
 
 def test_after_a_good_copy_from_the_corpus_it_is_asked_for_a_while() -> None:

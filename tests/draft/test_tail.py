@@ -35,7 +35,7 @@ def test_a_match_begins_at_the_latest_place_and_goes_on_for_as_long_as_it_does(
         if i > n_prompt:
             tail.append(seen[-1:])
         if i >= n_prompt:
-            assert (tail.length, tail.n_tokens, tail.last) == (length, i, tuple(seen[-n:]))
+            assert (tail.length, tail.n_tokens, tail.last(n)) == (length, i, seen[-n:])
     assert tail.unread == text[n_prompt:]
 
 
