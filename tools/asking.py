@@ -17,7 +17,7 @@ import click
 from edgespec.bench.asking import Asking
 from edgespec.bench.prompts import Prompt, load_prompts
 from edgespec.engine import Engine, GenerateOptions
-from edgespec.errors import EdgeSpecError
+from edgespec.errors import BadInput, EdgeSpecError
 from edgespec.events import Completion, RoundReport
 from edgespec.replay import Run
 
@@ -28,6 +28,17 @@ def load_questions(path: Path, n: int) -> list[Prompt]:
     """The first `n`, taken in turn from every category. Raises BadInput for a file that is not lines of prompts."""
     in_turn = chain.from_iterable(zip_longest(*load_prompts(path).values()))
     return [prompt for prompt in in_turn if prompt is not None][:n]
+
+
+def read_sizes(option: str, text: str) -> list[int]:
+    """Counts with commas between them. Raises BadInput."""
+    try:
+        sizes = [int(part) for part in text.split(",")]
+    except ValueError:
+        sizes = []
+    if not sizes or min(sizes) < 1:
+        raise BadInput(f"{option} {text}", "these are no counts", "give some, such as 1,2,4,8")
+    return sizes
 
 
 class Asker:

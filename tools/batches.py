@@ -27,17 +27,21 @@ if __name__ == "__main__":  # started as a script: imports begin at the reposito
 from edgespec.choice import DraftChoice
 from edgespec.engine import Engine, EngineOptions, GenerateOptions
 from edgespec.errors import BadInput
-from tools.asking import Asker, load_questions, reported
+from tools.asking import Asker, load_questions, read_sizes, reported
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """n answers at once. drafted_per_token: drafted tokens of a sequence per token it emitted."""
+    """n answers at once. speedup: the median of the pairs, between least and largest. drafted_per_token: drafted
+    tokens of a sequence per token it emitted.
+    """
 
     n: int
     plain_tokens_per_second: float
     tokens_per_second: float
     speedup: float
+    least: float
+    largest: float
     drafted_per_token: float
     accepted: float
 
@@ -86,15 +90,27 @@ def measure(
 
 def _batch(n: int, plain: Seq[Run], drafted: Seq[Run]) -> Batch:
     speeds = [median(run.n_tokens / run.seconds for run in runs) for runs in (plain, drafted)]
+    pairs = zip(plain, drafted, strict=True)
+    ratios = [ours.n_tokens / ours.seconds / (one.n_tokens / one.seconds) for one, ours in pairs]
     n_drafted = sum(run.n_drafted for run in drafted)
     n_tokens = sum(run.n_tokens for run in drafted)
     accepted = sum(run.n_accepted for run in drafted) / n_drafted if n_drafted else 0.0
-    return Batch(n, speeds[0], speeds[1], speeds[1] / speeds[0], n_drafted / n_tokens, accepted)
+    spread = (median(ratios), min(ratios), max(ratios))
+    return Batch(n, speeds[0], speeds[1], *spread, n_drafted / n_tokens, accepted)
 
 
 def show(found: Seq[Batch], console: Console) -> None:
     table = Table(title="answers at once, reading of prompts included")
-    for column in ("at once", "plain tok/s", "drafting tok/s", "speed-up", "drafted per token", "accepted"):
+    for column in (
+        "at once",
+        "plain tok/s",
+        "drafting tok/s",
+        "speed-up",
+        "from",
+        "to",
+        "drafted per token",
+        "accepted",
+    ):
         table.add_column(column, justify="right")
     for one in found:
         table.add_row(
@@ -102,21 +118,12 @@ def show(found: Seq[Batch], console: Console) -> None:
             f"{one.plain_tokens_per_second:.1f}",
             f"{one.tokens_per_second:.1f}",
             f"{one.speedup:.3f}x",
+            f"{one.least:.3f}",
+            f"{one.largest:.3f}",
             f"{one.drafted_per_token:.3f}",
             f"{one.accepted:.0%}",
         )
     console.print(table)
-
-
-def read_sizes(text: str) -> list[int]:
-    """Raises BadInput."""
-    try:
-        sizes = [int(part) for part in text.split(",")]
-    except ValueError:
-        sizes = []
-    if not sizes or min(sizes) < 1:
-        raise BadInput(f"--sizes {text}", "these are no counts of answers", "give some, such as 1,2,4,8")
-    return sizes
 
 
 @click.command()
@@ -147,7 +154,7 @@ def main(
     """Measure batches of answers, plain and drafted."""
     console = Console(stderr=True)
     with reported():
-        counts = read_sizes(sizes)
+        counts = read_sizes("--sizes", sizes)
         options = GenerateOptions(max_tokens=max_tokens, draft=DraftChoice.parse(draft))
         with Engine.open(model, EngineOptions(ctx_size, threads)) as engine, Progress(console=console) as progress:
             asker = Asker(engine)

@@ -11,7 +11,7 @@ from edgespec.bench.prompts import Prompt
 from edgespec.engine import Engine, GenerateOptions
 from edgespec.errors import BadInput, ModelNotFound
 from tests.library.toy_card import toy_card
-from tools.asking import Asker, load_questions, reported
+from tools.asking import Asker, load_questions, read_sizes, reported
 
 
 def test_questions_are_taken_from_every_category_in_turn(questions: Path) -> None:
@@ -76,3 +76,13 @@ def test_ctrl_c_is_no_error() -> None:
 
     result = CliRunner().invoke(stop)
     assert (result.exit_code, result.stderr) == (130, "stopped\n")
+
+
+@pytest.mark.parametrize("text", ["", "two", "1,,2", "0,1"])
+def test_sizes_are_counts(text: str) -> None:
+    with pytest.raises(BadInput, match="--sizes"):
+        read_sizes("--sizes", text)
+
+
+def test_sizes_are_read() -> None:
+    assert read_sizes("--sizes", "1,2, 8") == [1, 2, 8]

@@ -3,11 +3,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
-from edgespec.errors import BadInput
-from tools.batches import main, read_sizes
+from tools.batches import main
 
 
 def test_every_size_is_measured_plain_and_drafted(toy: Path, questions: Path) -> None:
@@ -18,7 +16,8 @@ def test_every_size_is_measured_plain_and_drafted(toy: Path, questions: Path) ->
     found = json.loads(done.stdout)
     assert [one["n"] for one in found] == [1, 3]
     for one in found:
-        assert one["tokens_per_second"] / one["plain_tokens_per_second"] == pytest.approx(one["speedup"])
+        assert one["tokens_per_second"] > 0.0 < one["plain_tokens_per_second"]
+        assert 0.0 < one["least"] <= one["speedup"] <= one["largest"]
         assert one["drafted_per_token"] > 0.0
         assert 0.0 <= one["accepted"] <= 1.0
     assert "at once" in CliRunner().invoke(main, [*arguments, "--repeats", "1"]).stdout
@@ -29,13 +28,3 @@ def test_more_answers_than_prompts_are_refused(toy: Path, questions: Path) -> No
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 13
     assert "it holds 3 prompts of at most 200 tokens; give more prompts" in done.stderr
-
-
-@pytest.mark.parametrize("text", ["", "two", "1,,2", "0,1"])
-def test_sizes_are_counts(text: str) -> None:
-    with pytest.raises(BadInput, match="--sizes"):
-        read_sizes(text)
-
-
-def test_sizes_are_read() -> None:
-    assert read_sizes("1,2, 8") == [1, 2, 8]
