@@ -41,6 +41,9 @@ _RANK_FACTORS = (1.0, 0.4, 0.25, 0.17, 0.13, 0.1, 0.08, 0.07)
 # Rejected nodes looked at per round: each may cost a row, and they teach less than what was said.
 _MAX_REJECTED = 2
 
+# Of rounds in a row in which nobody asks for its guesses, so many in one are read all the same.
+_READ_EVERY = 8
+
 # A row's likeliest tokens are sought among the highest of so many strided parts.
 _STRIDES = 128
 
@@ -124,6 +127,7 @@ class RecycleDrafter:
         self.successors = Successors()
         self._last: dict[SequenceId, int] = {}
         self._drafts: dict[SequenceId, Draft] = {}
+        self._n_unasked: dict[SequenceId, int] = {}
         self._rates = Rates(
             [rate * factor for _ in range(_N_DEPTHS) for rate in _FIRST_RATES for factor in _RANK_FACTORS]
         )
@@ -131,12 +135,16 @@ class RecycleDrafter:
     def begin(self, sequence: SequenceId, prompt: IntArray) -> None:
         self._last[sequence] = int(prompt[-1]) if len(prompt) else -1
         self._drafts.pop(sequence, None)
+        self._n_unasked[sequence] = 0
 
     def behind(self, sequence: SequenceId) -> int:
         return 0
 
     def propose(self, sequence: SequenceId, plan: Plan) -> DraftTree:
         """A tree from the last committed token on; empty where the target was never seen to go on from it."""
+        if plan.max_nodes <= 0 or plan.max_leaves <= 0:
+            return EMPTY
+        self._n_unasked[sequence] = 0
         last = self._last[sequence]
         if last not in self.successors:
             return EMPTY
@@ -147,13 +155,20 @@ class RecycleDrafter:
         """Nothing to prepare: a proposal costs microseconds."""
 
     def observe(self, sequence: SequenceId, commit: Commit, rows: Rows, nodes: IntArray) -> None:
-        """Score the guesses, also those that were cut from the tree, and read what the rows say."""
+        """Score the guesses, also those that were cut from the tree, and read what the rows say: those of rounds in
+        which it is not asked seldom, since reading takes as long as guessing.
+        """
         emitted: list[int] = commit.tokens.tolist()
         path: list[int] = commit.path.tolist()
         draft = self._drafts.pop(sequence, None)
         if draft is not None:
             draft.learn(self._rates, emitted)
             self._read_rejected(draft, nodes.tolist(), set(path), rows)
+        n_unasked = self._n_unasked[sequence]
+        self._n_unasked[sequence] = n_unasked + 1
+        if n_unasked % _READ_EVERY:
+            self._last[sequence] = emitted[-1]
+            return
         # What was said last: the rejected nodes' rows rank what would have followed had the text gone another way.
         token = self._last[sequence]
         for node, following in zip([-1, *path], emitted, strict=False):
@@ -164,6 +179,7 @@ class RecycleDrafter:
 
     def end(self, sequence: SequenceId) -> None:
         self._last.pop(sequence, None)
+        self._n_unasked.pop(sequence, None)
         self._drafts.pop(sequence, None)
 
     def _children(self, token: int, path: list[int]) -> list[Child[int]]:

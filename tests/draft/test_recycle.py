@@ -242,6 +242,18 @@ def test_rounds_it_was_not_asked_in_teach_too() -> None:
     assert [drafter.successors.first(token) for token in (1, 5, 6, 7)] == [20, 20, 20, -1]
 
 
+def test_while_nobody_asks_one_round_in_eight_is_read() -> None:
+    drafter, rows = begun(1), CountedRows()
+    for _ in range(24):
+        drafter.propose(0, Plan(0))
+        drafter.observe(0, commit_of([5]), rows, prompt_of([]))
+        drafter.observe(0, commit_of([1]), rows, prompt_of([]))
+    assert len(rows.read) == 6
+    drafter.propose(0, Plan(4))
+    drafter.observe(0, commit_of([9]), rows, prompt_of([]))
+    assert len(rows.read) == 7
+
+
 def test_a_walk_cut_by_its_limit_leaves_the_last_token_without_a_row() -> None:
     drafter, rows = seeded((1, row_of(t2=9.0)), (2, row_of(t3=9.0))), CountedRows()
     tree = drafter.propose(0, Plan(2))
