@@ -69,6 +69,7 @@ class MeasuredPolicy:
         self._plan = NO_PLAN
         self._least_claim, self._least_node = least_claim(table), least_node(table)
         self._refused_claim = 0.0
+        self._n_refused = 0
         self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset(), {})
 
     @property
@@ -283,12 +284,13 @@ class MeasuredPolicy:
         """While guesses wait for more of the text, every round is looked at."""
         return not self._books.acceptance.is_following
 
-    @property
     def may_ask(self) -> bool:
         """False where the ledger has nothing left for a look: even a refusal takes a share of the round that would keep
         it from ever recovering.
         """
-        return self.calls.may_ask(self._books.t1_seconds)
+        may = self.calls.may_ask(self._books.t1_seconds)
+        self._n_refused += not may
+        return may
 
     def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
         if self._books.rest(states, report, n_emitted, draft_seconds):
@@ -316,10 +318,11 @@ class MeasuredPolicy:
         rests = self._books.rests
         if rests.n_rounds:
             n_sequences = len(rests.sequences)
-            reason = Reason.NO_MATCH if rests.draft_seconds else Reason.NO_DRAFTER
-            if rests.draft_seconds and not self.may_ask:
-                reason = Reason.LEDGER
-            self._rounds[reason] += rests.n_rounds
+            quiet = Reason.NO_MATCH if rests.draft_seconds else Reason.NO_DRAFTER
+            n_refused, self._n_refused = min(self._n_refused, rests.n_rounds), 0
+            self._rounds.update({Reason.LEDGER: n_refused} if n_refused else {})
+            self._rounds.update({quiet: rests.n_rounds - n_refused} if n_refused < rests.n_rounds else {})
+            reason = Reason.LEDGER if n_refused else quiet
             plain = self.t1_seconds * n_sequences
             self.decision = Decision(reason, n_sequences, 0, rests.n_rows, float(n_sequences), plain, plain)
         self._books.settle_rests(states)

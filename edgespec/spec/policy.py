@@ -148,9 +148,10 @@ class Policy(Protocol):
     def lets_rest(self) -> bool:
         """May a round in which nobody has anything to propose be run without asking? It is told of by `rest`."""
 
-    @property
     def may_ask(self) -> bool:
-        """False: nobody is to be asked now, whatever they have to propose. Such a round is told of by `rest`, too."""
+        """Called once in a round in which somebody would be asked. False: nobody is to be, whatever they have to
+        propose. Such a round is told of by `rest`, too.
+        """
 
     def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
         """Learn from such a round. report: of one of the sequences."""
@@ -225,7 +226,6 @@ class FixedPolicy:
     def lets_rest(self) -> bool:
         return True
 
-    @property
     def may_ask(self) -> bool:
         return True
 

@@ -72,7 +72,7 @@ class Loop:
         for one in batch:
             if one.state.failure is not None:
                 raise one.state.failure
-        if self.policy.lets_rest and (all(one.rests for one in batch) or not self.policy.may_ask):
+        if self.policy.lets_rest and (all(one.rests for one in batch) or not self.policy.may_ask()):
             return self._rest(batch)
         started = self.clock()
         offers = [self._offer(one, len(batch)) for one in batch]

@@ -10,6 +10,7 @@ import pytest
 from edgespec.spec.cost import CostTable
 from edgespec.spec.ledger import EPS, Entry, replay
 from edgespec.spec.measured import MeasuredPolicy
+from edgespec.spec.policy import Reason
 from edgespec.spec.ports import Capabilities, Commit, FloatArray, IntArray, Needs, Plan, Rows, VerifyRequest
 from edgespec.spec.round import Drafting, Loop
 from edgespec.spec.sequence import SequenceState
@@ -113,6 +114,9 @@ def test_a_drafter_that_becomes_good_is_drafted_from_again(asked_seconds: float)
         times[len(state.tokens)] = world.now
     policy.end(0)
     assert replay(journal).kept
+    rounds = policy.explain(0).rounds
+    assert sum(rounds.values()) == len(times)
+    assert (rounds.get(Reason.LEDGER, 0) > 0) is (asked_seconds > 0.5 * EPS), "rounds in which nobody was asked"
     assert state.tokens == list(range(len(state.tokens)))
     bad = max(when for length, when in times.items() if length <= 200)
     assert bad <= 200 * (1 + EPS) + 3.5

@@ -91,7 +91,6 @@ class WildPolicy:
     def lets_rest(self) -> bool:
         return self._random.random() < 0.7
 
-    @property
     def may_ask(self) -> bool:
         return self._random.random() < 0.8
 
