@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from edgespec.backend.toy import ToyModel, ToyTarget
 from edgespec.draft.given import GivenDrafter
 from edgespec.draft.guard import GuardedDrafter
-from edgespec.draft.lookup import LookupDrafter
+from edgespec.draft.lookup import LookupDrafter, _bucket
 from edgespec.errors import EngineFailure
 from edgespec.events import Finish, RoundReport
 from edgespec.spec.cost import CostTable
@@ -589,8 +589,9 @@ class Shift:
             if drafter is not None and one.state.failure is None:
                 nothing = drafter.propose(number, Plan(9)) is EMPTY
                 assert one.state.silent or not nothing, "where it has nothing to say it is silent"
-                may_hush = self.policy.least_claim > 0.0
-                assert nothing or may_hush or not one.state.silent, "and else only where its guess is a poor one"
+                claim = drafter._rates.values[_bucket(drafter.matched(number))]
+                is_poor = claim < self.policy.least_claim
+                assert nothing or is_poor or not one.state.silent, "and else only where its guess is a poor one"
 
     def goes_on(self, number: int) -> bool:
         turn = self.turns[number]
