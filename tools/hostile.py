@@ -82,7 +82,9 @@ def main(
     """Measure a drafter that lies. Wanted: a time ratio of at most 1.03, and a ledger that kept its bound."""
     options = GenerateOptions(max_tokens=max_tokens)
     job = Job(prompts, Amount(per_category, repeat), ("auto",), options, drafters=(HostileDrafter(),))
-    flags = ModelFlags(None, threads, None, draft_model="none", corpus=(), remember=False, offline=False)
+    flags = ModelFlags(
+        None, threads, None, draft_model="none", draft_device="cpu", corpus=(), remember=False, offline=False
+    )
     screen = Screen(choose_look(None))
     folder = out or Path(tempfile.mkdtemp(prefix="edgespec-hostile-"))
     with reported():

@@ -30,7 +30,7 @@ from edgespec.engine.core import Engine
 from edgespec.engine.opening import open_model
 from edgespec.engine.options import EngineOptions
 from edgespec.engine.pair.hosting import end_tokens, host_of
-from edgespec.engine.pair.pairing import find_second
+from edgespec.engine.pair.pairing import find_seconds
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard
 from tools.asking import load_questions, reported
@@ -114,6 +114,7 @@ def show(found: Outcome, console: Console) -> None:
 @click.option("--repeats", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--ctx-size", default=2048, show_default=True, type=click.IntRange(256))
 @click.option("--gpu-layers", type=int, help="layers of the target on the GPU, -1 for all")
+@click.option("--draft-device", default="cpu", show_default=True, help="of the drafts; auto for every one there is")
 @click.option("--json", "as_json", is_flag=True)
 def main(
     target: str,
@@ -125,6 +126,7 @@ def main(
     repeats: int,
     ctx_size: int,
     gpu_layers: int | None,
+    draft_device: str,
     as_json: bool,
 ) -> None:
     """Measure TARGET plain, with a draft in turn and with one beside it, and predict each; once for every draft."""
@@ -139,11 +141,11 @@ def main(
         model, tokens = _asked(target, options, prompts, n_prompts + warm_up)
         opened = open_model(model.path, options, notify)
         with closing(opened.target), Progress(console=console) as progress:
-            host = host_of(opened, model.card)
+            host = host_of(opened, model.card, draft_device)
             n_counted = max(1, len(tokens) - warm_up)
             ends = end_tokens(opened.vocab, model.card)
             asked = Asked(tokens[:n_counted], tokens[n_counted:], max_tokens, repeats, ends)
-            seconds = [find_second(draft, host, notify) for draft in drafts]
+            seconds = [second for draft in drafts for second in find_seconds(draft, host, notify)]
             found = measure(host, opened, seconds, asked, progress)
     if as_json:
         click.echo(json.dumps({**as_object(found[0]), "others": [as_object(one) for one in found[1:]]}))

@@ -35,6 +35,7 @@ class ModelFlags:
     threads: int | None
     gpu_layers: int | None
     draft_model: str | None
+    draft_device: str
     corpus: tuple[Path, ...]
     remember: bool
     offline: bool
@@ -70,6 +71,7 @@ def model_options(command: Command) -> Command:
         _option("--threads", type=int, help="Threads the model runs on.  [default: one per core]"),
         _option("--gpu-layers", type=int, help="Layers on the GPU, -1 for all.  [default: all, if there is one]"),
         _option("--draft-model", metavar="MODEL", help="A second, smaller model that drafts; 'none' for no such one."),
+        _option("--draft-device", default="auto", show_default=True, metavar="DEVICE", help=DEVICE_HELP),
         _option("--corpus", type=FILE, multiple=True, metavar="PATH", help="Draft from these files and folders, too."),
         _option("--remember", is_flag=True, help="Keep answers on this machine, to draft from them later."),
         _option("--offline", is_flag=True, help="Use no network at all; also EDGESPEC_OFFLINE=1."),
@@ -118,6 +120,7 @@ class Drafts(click.ParamType[str]):
 
 
 VERIFY_HELP = "How drafts are judged: path, rejection, block, sibling-set, specinfer, recursive or traversal."
+DEVICE_HELP = "Where the second model runs: cpu, gpu, or an ONNX Runtime provider such as CoreML; auto measures."
 DRAFT_HELP = (
     "auto: what pays. off: plain decoding. lookup, suffix: what followed the same words before, here or in the corpus. "
     "recycle: what the model nearly said. lookahead, jacobi: its own guesses, refined. model: the second model; "
@@ -148,6 +151,7 @@ def engine_options(flags: ModelFlags) -> EngineOptions:
         flags.threads,
         flags.gpu_layers,
         draft_model=draft_model,
+        draft_device=flags.draft_device,
         corpus=tuple(flags.corpus),
         remember=flags.remember,
     )

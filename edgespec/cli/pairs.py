@@ -11,6 +11,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from edgespec.errors import EdgeSpecError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -29,6 +31,16 @@ _SHOWN_DEPTHS = (1, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
+class Wished:
+    """Second models to measure. model: names joined by commas, "none" for none; None for those that the model's card
+    knows and that are on disk. device: as of `--draft-device`.
+    """
+
+    model: str | None
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
 class PairFound:
     """A draft beside the tuned model. choice: the ways to run it, None where nothing could be weighed."""
 
@@ -38,37 +50,54 @@ class PairFound:
 
 
 def measure_pairs(
-    model: ResolvedModel, forced: Forced, draft_model: str | None, console: Console, notices: list[Notice]
+    model: ResolvedModel,
+    forced: Forced,
+    wished: Wished,
+    console: Console,
+    notices: list[Notice],
 ) -> tuple[PairFound, ...]:
-    """The drafts that `draft_model` names, anew; without a name those that the model's card knows and that are on disk.
+    """The wished drafts, anew, each of them on every device that is in question.
 
-    Raises what the models raise. After a Ctrl-C what was finished is kept.
+    Raises what the models raise, but for devices beside the first: what fails there is a notice. After a Ctrl-C what
+    was finished is kept.
     """
     from edgespec.engine.opening import open_model
     from edgespec.engine.options import EngineOptions
     from edgespec.engine.pair.candidates import drafts_on_disk
     from edgespec.engine.pair.hosting import host_of
 
-    known = list(drafts_on_disk(model.card)) if model.card is not None and draft_model is None else []
-    named = [name.strip() for name in draft_model.split(",")] if draft_model else [str(path) for _, path in known]
+    known = list(drafts_on_disk(model.card)) if model.card is not None and wished.model is None else []
+    named = [name.strip() for name in wished.model.split(",")] if wished.model else [str(path) for _, path in known]
     if not named:
         return ()
     extra = forced.extra_buffers is not False
     options = EngineOptions(threads=forced.threads, gpu_layers=forced.gpu_layers, extra_buffers=extra, draft_model="")
     opened = open_model(model.path, options, notices.append)
     try:
-        host = host_of(opened, model.card)
-        return tuple(_measured(name, host, console, notices) for name in named)
+        host = host_of(opened, model.card, wished.device)
+        return tuple(found for name in named for found in _everywhere(name, host, console, notices))
     finally:
         opened.target.close()
 
 
-def _measured(reference: str, host: Host, console: Console, notices: list[Notice]) -> PairFound:
+def _everywhere(reference: str, host: Host, console: Console, notices: list[Notice]) -> Iterator[PairFound]:
+    from edgespec.engine.pair.candidates import unusable
+    from edgespec.engine.pair.pairing import find_seconds, forgive
+
+    first, *others = find_seconds(reference, host, notices.append)
+    yield _measured(first, host, console)
+    for second in others:
+        forgive(second, host)
+        try:
+            yield _measured(second, host, console)
+        except EdgeSpecError as error:
+            notices.append(unusable(second.name, error))
+
+
+def _measured(second: Second, host: Host, console: Console) -> PairFound:
     from edgespec.engine.pair.facts import measured_facts
-    from edgespec.engine.pair.pairing import find_second
     from edgespec.engine.pair.weighing import weighed
 
-    second: Second = find_second(reference, host, notices.append)
     columns = (BarColumn(), TextColumn("{task.description}"))
     with Bar(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task("", total=1.0)

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from edgespec.cli.downloads import ensure_model
 from edgespec.cli.paint import choose_look
-from edgespec.cli.pairs import PairFound, measure_pairs, show_pair
+from edgespec.cli.pairs import PairFound, Wished, measure_pairs, show_pair
 from edgespec.cli.screen import Screen, emit
 from edgespec.cli.tune_json import as_json as in_json
 from edgespec.errors import BadInput, EngineFailure
@@ -72,6 +72,14 @@ class Found:
     help="Measure this second model beside it, too; 'none' for none.  [default: known ones that are on disk]",
 )
 @click.option(
+    "--draft-device",
+    default="auto",
+    show_default=True,
+    metavar="DEVICE",
+    envvar="EDGESPEC_DRAFT_DEVICE",
+    help="Measure it on this device only: cpu, gpu, or an ONNX Runtime provider.",
+)
+@click.option(
     "--cap",
     type=float,
     default=60.0,
@@ -88,6 +96,7 @@ def tune(
     gpu_layers: int | None,
     kv_type: str | None,
     draft_model: str | None,
+    draft_device: str,
     cap: float,
     offline: bool,
     as_json: bool,
@@ -111,7 +120,8 @@ def tune(
     if not 1.0 <= cap < math.inf:
         raise BadInput(f"--cap {cap:g}", "nothing can be measured in less than a second", "give a number of seconds")
     screen = Screen(choose_look(None))
-    found = _measure(model, forced, "none" if kv_type else draft_model, cap, offline, screen)
+    second = Wished("none" if kv_type else draft_model, draft_device)
+    found = _measure(model, forced, second, cap, offline, screen)
     for notice in found.notices:
         screen.notice(notice)
     if as_json:
@@ -130,9 +140,7 @@ def _forced(threads: int | None, no_extra_buffers: bool, gpu_layers: int | None,
     return Forced(threads, False if no_extra_buffers else None, gpu_layers, KvType(kv_type) if kv_type else None)
 
 
-def _measure(
-    model: str | None, forced: Forced, draft_model: str | None, cap: float, offline: bool, screen: Screen
-) -> Found:
+def _measure(model: str | None, forced: Forced, second: Wished, cap: float, offline: bool, screen: Screen) -> Found:
     resolved = ensure_model(model, offline=offline, console=screen.console)
 
     from edgespec.backend.llama.native import library_fingerprint
@@ -154,9 +162,9 @@ def _measure(
     records = tuning_records()
     kept = stored_tuning(resolved.path, library, forced, records) == tuning
     pairs: tuple[PairFound, ...] = ()
-    if kept and draft_model != "none":
-        pairs = measure_pairs(resolved, forced, draft_model, screen.console, notices)
-    elif draft_model not in (None, "none"):
+    if kept and second.model != "none":
+        pairs = measure_pairs(resolved, forced, second, screen.console, notices)
+    elif second.model not in (None, "none"):
         notices.append(PAIR_NOT_MEASURED)
     return Found(resolved.name, forced, tuning, tuple(notices), str(records.path) if kept else "", pairs)
 

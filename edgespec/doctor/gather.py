@@ -32,6 +32,7 @@ from edgespec.engine import EngineOptions
 from edgespec.engine.choosing import chosen_settings, known_tuning, tuned_as
 from edgespec.engine.drafting import automatic
 from edgespec.engine.opening import require_language_model
+from edgespec.engine.pair.devices import Devices
 from edgespec.events import Completion, Notice
 from edgespec.library.header import GgufHeader, read_header
 from edgespec.spec.policy import Explanation
@@ -76,19 +77,20 @@ def at_rest(name: str, path: Path, options: EngineOptions, wishes: Wishes, use: 
         drafters=possible_drafters(wishes, tuned.table.at(0)[0] if tuned else 0.0, bool(options.corpus)),
         curve=curve_of(tuned, wishes, widths) if tuned else None,
         width_class=widths,
-        second=_second(options.draft_model, header, settings, library, tuned, notices),
+        second=_second(options, header, settings, library, tuned, notices),
     )
 
 
 def _second(
-    reference: str | None,
+    options: EngineOptions,
     header: GgufHeader,
     settings: LlamaSettings,
     library: str,
     tuned: Tuned | None,
     notices: list[Notice],
 ) -> SecondFacts | None:
-    return second_facts(reference, header, settings.n_ctx, library, tuned, notices) if reference else None
+    reference, devices = options.draft_model, Devices(options.draft_device)
+    return second_facts(reference, header, settings.n_ctx, library, tuned, notices, devices) if reference else None
 
 
 def with_answer(facts: Facts, completion: Completion, opened: OpenedFacts) -> Facts:

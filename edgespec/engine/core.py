@@ -180,7 +180,8 @@ class Engine:
         options = options or EngineOptions()
         opened = open_model(found.path, options, notify, loading(found.name, on_progress))
         try:
-            partner = find_partner(options.draft_model, found.card, host_of(opened, found.card), notify, on_progress)
+            host = host_of(opened, found.card, options.draft_device)
+            partner = find_partner(options.draft_model, found.card, host, notify, on_progress)
             corpus = shelf_of(opened, options, notify)
         except EdgeSpecError:
             opened.target.close()

@@ -24,8 +24,9 @@ class EngineOptions:
     extra_buffers: llama.cpp may repack weights and use AMX, where the build survives it. tune_when_idle: a model that
     was not measured yet is, in processes of its own, while nothing is asked. draft_model: a second model that drafts, a
     GGUF, a step model's folder, or a name; None lets a known pair's draft be used where it is on disk and was measured
-    to pay, "" never. corpus: files and folders of texts that answers may resemble. remember: keep answers
-    on this machine, to draft from them later.
+    to pay, "" never. draft_device: where it runs: "cpu", "gpu", an execution provider of ONNX Runtime for a step model,
+    or "auto" for the one of these that was measured to gain most. corpus: files and folders of texts that answers may
+    resemble. remember: keep answers on this machine, to draft from them later.
     """
 
     ctx_size: int = 4096
@@ -34,6 +35,7 @@ class EngineOptions:
     extra_buffers: bool = True
     tune_when_idle: bool = False
     draft_model: str | None = None
+    draft_device: str = "auto"
     corpus: tuple[Path, ...] = ()
     remember: bool = False
 

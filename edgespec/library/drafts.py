@@ -110,6 +110,11 @@ def in_child(draft: DraftNeed) -> DraftNeed:
     return replace(draft, need=replace(draft.need, buffers_bytes=draft.need.buffers_bytes + CHILD_FIXED_BYTES))
 
 
+def on_gpu(draft: DraftNeed) -> DraftNeed:
+    """What a draft that fits into a GPU's own memory takes of the host's: its process."""
+    return replace(draft, need=MemoryEstimate(0, 0, 0, 0, GGUF_FIXED_BYTES + CHILD_FIXED_BYTES))
+
+
 def plan_together(target_bytes: int, drafts: Seq[DraftNeed], available_bytes: int) -> Together:
     """The first of `drafts`, the most wanted first, that fits beside the target, with the longest context that does.
 

@@ -138,16 +138,16 @@ def _key(target: Path, draft: str, library: str, n_threads: int) -> str:
 
 
 def measure_pair(
-    target: SteppableTarget, make: Callable[[int], StepModel], n_threads: int, on_gpu: bool, clock: Clock
+    target: SteppableTarget, make: Callable[[int], StepModel], n_threads: int, apart: bool, clock: Clock
 ) -> PairTimes:
     """Seconds, not minutes; nothing else may run meanwhile. target: an idle one that nobody needs the cache of.
-    n_threads: what it uses alone; make: opens the draft on so many threads. on_gpu: the target needs no cores.
+    n_threads: what it uses alone; make: opens the draft on so many threads. apart: one of the two needs no cores.
 
     Raises what the models raise.
     """
     with closing(make(max(1, n_threads))) as step:
         in_turn = time_steps(step, max(1, n_threads), clock)
-    left = n_threads if on_gpu else max(1, n_threads - 1)
+    left = n_threads if apart else max(1, n_threads - 1)
     with closing(make(1)) as step:
         beside = time_steps(step, 1, clock)
     target.set_threads(left)

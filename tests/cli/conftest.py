@@ -102,7 +102,16 @@ def invoke() -> Invoke:
 @pytest.fixture
 def session(toy: Path) -> Iterator[Session]:
     """A chat with the toy model, greedy and short."""
-    flags = ModelFlags(ctx_size=512, threads=1, gpu_layers=0, draft_model=None, corpus=(), remember=False, offline=True)
+    flags = ModelFlags(
+        ctx_size=512,
+        threads=1,
+        gpu_layers=0,
+        draft_model=None,
+        draft_device="auto",
+        corpus=(),
+        remember=False,
+        offline=True,
+    )
     screen = Screen(Look(tints=False, styled=False))
     opened = open_model(str(toy), flags, screen)
     options = GenerateOptions(max_tokens=24)

@@ -14,7 +14,16 @@ from edgespec.cli.screen import Screen
 from edgespec.engine.progress import Progress, Stage
 from edgespec.errors import CorruptModel
 
-FLAGS = ModelFlags(ctx_size=512, threads=1, gpu_layers=None, draft_model=None, corpus=(), remember=False, offline=True)
+FLAGS = ModelFlags(
+    ctx_size=512,
+    threads=1,
+    gpu_layers=None,
+    draft_model=None,
+    draft_device="auto",
+    corpus=(),
+    remember=False,
+    offline=True,
+)
 
 
 def loading() -> Loading:

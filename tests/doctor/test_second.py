@@ -11,6 +11,7 @@ from edgespec.backend.settings import LlamaSettings
 from edgespec.doctor.facts import SecondFacts
 from edgespec.doctor.report import to_lines
 from edgespec.doctor.second import second_does_not_pay, second_facts, second_not_measured
+from edgespec.engine.pair.devices import Devices
 from edgespec.engine.pair.second import fitting_gguf
 from edgespec.errors import PairMismatch
 from edgespec.events import Notice
@@ -34,7 +35,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
 
 def told(target: Path, draft: Path) -> SecondFacts:
     notices: list[Notice] = []
-    return second_facts(f"{draft}, other.gguf", read_header(target), 512, "build", TUNED, notices)
+    return second_facts(f"{draft}, other.gguf", read_header(target), 512, "build", TUNED, notices, Devices())
 
 
 def test_before_the_pair_was_measured_nothing_is_expected(models: tuple[Path, Path]) -> None:

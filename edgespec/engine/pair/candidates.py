@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.backend.probe import model_fingerprint
+from edgespec.engine.pair.devices import CPU, on_device
 from edgespec.engine.pair.facts import Host, PairFacts, known_facts
 from edgespec.engine.pair.second import Notify
-from edgespec.engine.pair.weighing import speedups, weighed
+from edgespec.engine.pair.weighing import gain, weighed
 from edgespec.errors import EdgeSpecError
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard, draft_cards, load_cards
@@ -26,8 +27,8 @@ from edgespec.spec.placement import Choice
 
 @dataclass(frozen=True, slots=True)
 class KnownDraft:
-    """A card's draft on disk that was measured with this target. choice: what that predicts, None where the target was
-    not measured.
+    """A card's draft on disk that was measured with this target on this device. choice: what that predicts, None where
+    the target was not measured.
     """
 
     name: str
@@ -35,11 +36,12 @@ class KnownDraft:
     need: DraftNeed
     facts: PairFacts
     choice: Choice | None
+    device: str = CPU
 
     @property
     def gain(self) -> float:
         """How many times as fast as plain decoding; 0 where nothing was weighed."""
-        return speedups(self.choice)[self.choice.best.placement] if self.choice else 0.0
+        return gain(self.choice)
 
 
 def known_drafts(card: ModelCard | None, host: Host, notify: Notify) -> list[KnownDraft]:
@@ -60,16 +62,20 @@ def drafts_on_disk(card: ModelCard) -> Iterator[tuple[str, Path]]:
 
 
 def _known(card: ModelCard, host: Host, notify: Notify) -> Iterator[KnownDraft]:
-    for name, path in drafts_on_disk(card):
-        facts = known_facts(model_fingerprint(path), host)
-        if facts is None:
-            continue
-        try:
-            need = need_of(path, name, host.target.settings.n_ctx)
-        except EdgeSpecError as error:
-            notify(unusable(name, error))
-            continue
-        yield KnownDraft(name, path, need, facts, weighed(facts, host.tuned))
+    on_disk = list(drafts_on_disk(card))
+    devices = host.devices.for_gguf() if on_disk else ()
+    for file, path in on_disk:
+        for device in devices:
+            facts = known_facts(on_device(model_fingerprint(path), device), host)
+            if facts is None:
+                continue
+            name = on_device(file, device)
+            try:
+                need = need_of(path, name, host.target.settings.n_ctx)
+            except EdgeSpecError as error:
+                notify(unusable(name, error))
+                continue
+            yield KnownDraft(name, path, need, facts, weighed(facts, host.tuned), device)
 
 
 def need_of(path: Path, name: str, n_ctx: int) -> DraftNeed:

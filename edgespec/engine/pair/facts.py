@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from edgespec.engine.pair.devices import Devices, takes_core
 from edgespec.engine.pair.everyday import QUESTIONS, Everyday
 from edgespec.engine.pair.second import Second
 from edgespec.engine.progress import OnProgress, Progress, Stage
@@ -48,7 +49,7 @@ _TIMED, _SPOKEN = 0.3, 0.8
 @dataclass(frozen=True, slots=True)
 class Host:
     """The opened target that a draft is to fit. tuned: what was measured with its settings. library: fingerprint.
-    everyday: makes the prompts that a draft is tried on.
+    everyday: makes the prompts that a draft is tried on. devices: where drafts of it may run.
     """
 
     header: GgufHeader
@@ -56,6 +57,7 @@ class Host:
     tuned: Tuned | None
     library: str
     everyday: Callable[[], Everyday]
+    devices: Devices = field(default_factory=Devices)
 
     @property
     def n_threads(self) -> int:
@@ -115,7 +117,8 @@ def measured_facts(
     with closing(host.target.sibling(min(_MEASURED_CELLS, host.target.settings.n_ctx))) as bench:
         if times is None:
             tell("timing steps", 0.0)
-            times = measure_pair(bench, second.make, host.n_threads, host.on_gpu, time.perf_counter)
+            apart = host.on_gpu or not takes_core(second.device)
+            times = measure_pair(bench, second.make, host.n_threads, apart, time.perf_counter)
             save_pair(path, second.fingerprint, host.library, host.n_threads, records, times)
         if acceptance is None:
             acceptance = _acceptance(second, host, bench, tell)

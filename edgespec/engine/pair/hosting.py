@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from edgespec.engine.opening import Opened
+from edgespec.engine.pair.devices import AUTO, Devices
 from edgespec.engine.pair.everyday import Everyday, everyday
 from edgespec.engine.pair.facts import Host
 from edgespec.library.card import ModelCard
 from edgespec.text.vocab import Vocabulary
 
 
-def host_of(opened: Opened, card: ModelCard | None = None) -> Host:
+def host_of(opened: Opened, card: ModelCard | None = None, draft_device: str = AUTO) -> Host:
+    """draft_device: as `EngineOptions` has it."""
+
     def asked() -> Everyday:
         return everyday(opened.vocab, opened.header.chat_template, card, end_tokens(opened.vocab, card))
 
-    return Host(opened.header, opened.target, opened.tuned, opened.library, asked)
+    return Host(opened.header, opened.target, opened.tuned, opened.library, asked, Devices(draft_device))
 
 
 def end_tokens(vocab: Vocabulary, card: ModelCard | None) -> frozenset[int]:

@@ -13,12 +13,12 @@ from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
 
-from edgespec.backend import machine
 from edgespec.backend.probe import model_fingerprint, proven_settings
 from edgespec.backend.remote import Patience, RemoteStep
 from edgespec.backend.remote_spec import llama_spec, onnx_spec
 from edgespec.backend.settings import LlamaSettings
 from edgespec.config import cache_dir
+from edgespec.engine.pair.devices import CPU, GPU, free_bytes, on_device
 from edgespec.errors import MissingExtra, NotEnoughMemory, UnsupportedModel
 from edgespec.events import Notice
 from edgespec.library.drafts import DRAFT_ROWS, DraftNeed, gguf_draft, in_child, plan_together, step_draft
@@ -54,7 +54,8 @@ class Home(str, Enum):
 @dataclass(frozen=True, slots=True)
 class Second:
     """A draft that fits. fingerprint: tells drafts apart in records. n_ctx: cells of its cache. make: opens a network
-    of it on so many threads, in the thread that will use it; raises EdgeSpecErrors. home: where that runs.
+    of it on so many threads, in the thread that will use it; raises EdgeSpecErrors. home: the process that runs in.
+    device: what it runs on, as `Devices` names it.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Second:
     n_ctx: int
     make: Callable[[int], StepModel]
     home: Home
+    device: str = CPU
 
 
 def gguf_home(settings: LlamaSettings) -> Home:
@@ -85,14 +87,15 @@ def is_step_folder(reference: str) -> bool:
     return path.suffix == SUFFIX or (path / FACTS).is_file()
 
 
-def fitting_step(path: Path, target: GgufHeader, n_ctx: int, notify: Notify) -> Second:
+def fitting_step(path: Path, target: GgufHeader, n_ctx: int, notify: Notify, device: str = CPU) -> Second:
     """A step model's folder as a draft of `target`. Raises the folder's errors, PairMismatch and NotEnoughMemory."""
     folder = read_step(path)
     file = folder.file
     _tell(pair_step(read_vocabulary(target.path), folder.name, file.n_vocab, file.token_hash), notify)
     cells = fitted(in_child(step_draft(folder.name, file, folder_bytes(path), n_ctx)), notify).n_ctx
     layers = ",".join(map(str, file.layers))
-    fingerprint = f"{file.source_fingerprint}|{layers}|{folder.graph.stat().st_size}"
+    fingerprint = on_device(f"{file.source_fingerprint}|{layers}|{folder.graph.stat().st_size}", device)
+    name = on_device(folder.name, device)
 
     def make(n_threads: int) -> StepModel:
         from edgespec.backend.onnx import OnnxSettings
@@ -100,12 +103,14 @@ def fitting_step(path: Path, target: GgufHeader, n_ctx: int, notify: Notify) -> 
 
         if find_spec("onnxruntime") is None:  # said here, it is an error that every command knows
             raise MissingExtra("cannot run a step model", "ONNX Runtime is not installed", EXTRA)
-        return RemoteStep(onnx_spec(path, OnnxSettings(n_threads, n_ctx=cells)), folder.name)
+        return RemoteStep(onnx_spec(path, OnnxSettings(n_threads, device, cells)), name)
 
-    return Second(folder.name, path, SecondKind.STEP, fingerprint, cells, make, Home.CHILD)
+    return Second(name, path, SecondKind.STEP, fingerprint, cells, make, Home.CHILD, device)
 
 
-def fitting_gguf(path: Path, name: str, target: GgufHeader, n_ctx: int, library: str, notify: Notify) -> Second:
+def fitting_gguf(
+    path: Path, name: str, target: GgufHeader, n_ctx: int, library: str, notify: Notify, device: str = CPU
+) -> Second:
     """A GGUF as a draft of `target`. Raises the file's errors, PairMismatch, NotEnoughMemory, and EngineFailure if it
     cannot be run.
     """
@@ -117,10 +122,10 @@ def fitting_gguf(path: Path, name: str, target: GgufHeader, n_ctx: int, library:
     from edgespec.backend.llama.step import draft_settings, open_step
 
     wished = min(n_ctx, header.context_length or n_ctx)
-    usual = draft_settings(wished, 1, max_rows=DRAFT_ROWS)
+    usual = draft_settings(wished, 1, -1 if device == GPU else 0, DRAFT_ROWS)
     home = gguf_home(usual)
     need = gguf_draft(header, CacheShape(DRAFT_ROWS), wished, name)
-    cells = fitted(in_child(need) if home is Home.CHILD else need, notify).n_ctx
+    cells = fitted(in_child(need) if home is Home.CHILD else need, notify, device).n_ctx
     trials = Records(cache_dir() / "trials.json")
     proven = proven_settings(path, replace(usual, n_ctx=cells), library, trials, notify)
 
@@ -130,12 +135,13 @@ def fitting_gguf(path: Path, name: str, target: GgufHeader, n_ctx: int, library:
             return RemoteStep(llama_spec(path, settings, target.n_vocab, name), name)
         return open_step(path, settings, n_vocab=target.n_vocab, name=name)
 
-    return Second(name, path, SecondKind.GGUF, model_fingerprint(path), cells, make, home)
+    fingerprint = on_device(model_fingerprint(path), device)
+    return Second(name, path, SecondKind.GGUF, fingerprint, cells, make, home, device)
 
 
-def fitted(need: DraftNeed, notify: Notify) -> DraftNeed:
+def fitted(need: DraftNeed, notify: Notify, device: str = CPU) -> DraftNeed:
     """The draft with the context that the memory left by the target allows. Raises NotEnoughMemory for none."""
-    together = plan_together(0, [need], machine.available_memory_bytes())
+    together = plan_together(0, [need], free_bytes(device))
     if together.draft is None:
         last = together.steps[-1].notice().message.rpartition(": ")[0]
         raise NotEnoughMemory(f"no memory for {need.name}", last, "give a smaller draft, or '--draft-model none'")

@@ -39,6 +39,11 @@ def speedups(choice: Choice) -> dict[Placement, float]:
     return {way: rate / rates[Placement.PLAIN] for way, rate in rates.items()}
 
 
+def gain(choice: Choice | None) -> float:
+    """How many times as fast as plain decoding the best way is predicted to be; 0 where nothing was weighed."""
+    return speedups(choice)[choice.best.placement] if choice else 0.0
+
+
 def weighed(facts: PairFacts, tuned: Tuned | None) -> Choice | None:
     """What the measured times and acceptance predict. None where the target was not measured: then there is nothing to
     weigh.

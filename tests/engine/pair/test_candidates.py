@@ -185,7 +185,7 @@ def test_one_asked_for_by_name_gives_way_to_a_known_one_only_for_want_of_memory(
             raise NotEnoughMemory("no memory for unmeasured", "it is large", "give a smaller draft")
 
         with monkeypatch.context() as patch:
-            patch.setattr("edgespec.engine.pair.pairing.find_second", none_left)
+            patch.setattr("edgespec.engine.pair.pairing.find_seconds", none_left)
             patch.setattr(machine, "available_memory_bytes", lambda: 2000 * MB)
             partner, notices = found(target, named)
             assert partner is not None

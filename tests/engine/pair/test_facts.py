@@ -14,7 +14,7 @@ from edgespec.engine.options import EngineOptions
 from edgespec.engine.pair import facts as pairfacts
 from edgespec.engine.pair.facts import Host, PairFacts, known_acceptance, known_facts, measured_facts
 from edgespec.engine.pair.hosting import host_of
-from edgespec.engine.pair.pairing import find_second
+from edgespec.engine.pair.pairing import find_seconds
 from edgespec.engine.progress import Progress, Stage
 from edgespec.errors import GivenUp
 from edgespec.spec.outcomes import constant
@@ -53,7 +53,7 @@ def host(models: Path) -> Iterator[Host]:
 def test_everything_is_measured_once_and_told(models: Path) -> None:
     told: list[Progress] = []
     with host(models) as target:
-        second = find_second(str(models / "twin.gguf"), target, lambda _notice: None)
+        (second,) = find_seconds(str(models / "twin.gguf"), target, lambda _notice: None)
         assert known_facts(second.fingerprint, target) is None
         found = measured_facts(second, target, on_progress=told.append)
         assert known_facts(second.fingerprint, target) == found
@@ -73,7 +73,7 @@ def test_everything_is_measured_once_and_told(models: Path) -> None:
 def test_a_slow_target_says_less(models: Path, monkeypatch: pytest.MonkeyPatch, limit: str, n_tokens: int) -> None:
     monkeypatch.setattr(pairfacts, limit, 0.0)
     with host(models) as target:
-        second = find_second(str(models / "twin.gguf"), target, lambda _notice: None)
+        (second,) = find_seconds(str(models / "twin.gguf"), target, lambda _notice: None)
         found = measured_facts(second, target, TIMES)
     assert found.times == TIMES
     assert found.acceptance is not None
@@ -82,7 +82,7 @@ def test_a_slow_target_says_less(models: Path, monkeypatch: pytest.MonkeyPatch, 
 
 def test_given_up_it_keeps_the_times_and_raises(models: Path) -> None:
     with host(models) as target:
-        second = find_second(str(models / "twin.gguf"), target, lambda _notice: None)
+        (second,) = find_seconds(str(models / "twin.gguf"), target, lambda _notice: None)
         with pytest.raises(GivenUp, match="did not measure the draft twin: it was given up"):
             measured_facts(second, target, on_progress=lambda now: "follows" not in now.doing)
         kept = known_facts(second.fingerprint, target)

@@ -16,7 +16,6 @@ from edgespec.engine.arrangement import Arranger
 from edgespec.engine.pair import facts as pairfacts
 from edgespec.engine.pair import pairing, standings
 from edgespec.engine.pair.facts import PairFacts
-from edgespec.engine.pair.pairing import Host
 from edgespec.engine.pair.second import Second, fitting_gguf
 from edgespec.engine.pair.weighing import weigh
 from edgespec.engine.progress import Progress, Stage
@@ -32,6 +31,7 @@ from edgespec.errors import (
     UnsupportedModel,
 )
 from edgespec.events import Completion, Notice
+from edgespec.library.header import GgufHeader
 from edgespec.spec.cost import CostTable
 from edgespec.spec.latency import Placement
 from edgespec.spec.law import SamplingSettings
@@ -363,11 +363,13 @@ def test_a_draft_that_hangs_beside_the_target_is_left_behind(
 
 def broken(monkeypatch: pytest.MonkeyPatch, fault: Callable[[Ranked], Ranked], at: int) -> None:
     """Every network that is made goes wrong, but not while the pair is measured."""
-    find = pairing.find_second
+    find = pairing.fitting
     measured = threading.Event()
 
-    def found(reference: str, host: Host, notify: Callable[[Notice], None]) -> Second:
-        second = find(reference, host, notify)
+    def found(
+        reference: str, target: GgufHeader, n_ctx: int, library: str, notify: Callable[[Notice], None], device: str
+    ) -> Second:
+        second = find(reference, target, n_ctx, library, notify, device)
 
         def make(n_threads: int) -> StepModel:
             network = second.make(n_threads)
@@ -380,7 +382,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, fault: Callable[[Ranked], Ranked], a
         measured.set()
         return PairFacts(PairTimes(steps, steps, 1, 0.0, 0.0))
 
-    monkeypatch.setattr(pairing, "find_second", found)
+    monkeypatch.setattr(pairing, "fitting", found)
     monkeypatch.setattr(pairing, "measured", measure)
 
 

@@ -15,6 +15,7 @@ from edgespec.backend.remote import Patience, RemoteStep
 from edgespec.choice import DraftChoice
 from edgespec.engine import Engine, EngineOptions, GenerateOptions
 from edgespec.engine.pair import second
+from edgespec.engine.pair.devices import CPU
 from edgespec.engine.pair.second import Home, fitting_gguf, fitting_step, gguf_home, patience
 from edgespec.errors import MissingExtra
 from edgespec.events import Completion
@@ -48,9 +49,9 @@ def needs(monkeypatch: pytest.MonkeyPatch) -> list[DraftNeed]:
     found: list[DraftNeed] = []
     fitted = second.fitted
 
-    def asked(need: DraftNeed, notify: second.Notify) -> DraftNeed:
+    def asked(need: DraftNeed, notify: second.Notify, device: str = CPU) -> DraftNeed:
         found.append(need)
-        return fitted(need, notify)
+        return fitted(need, notify, device)
 
     monkeypatch.setattr(second, "fitted", asked)
     return found
