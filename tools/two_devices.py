@@ -4,9 +4,10 @@
 
 Every way answers every prompt, in turns whose order is reversed each time; before that all answer some prompts that do
 not count, so that policies are as in a chat that has run for a minute. What is predicted comes from passes and steps
-timed at the start of the same run and from how often chains of the draft come true on the plain answers of this run, so
-it says whether the model of the latencies holds. What is foreseen takes that from a few everyday prompts instead, as
-the engine does when it first meets a draft. Decoding only: both have read the prompt before.
+timed at the start of the same run and from how often chains of the draft come true on the plain answers of this run, as
+a policy believes it that begins with that: it says whether the model of the latencies holds. What is foreseen takes
+that from a few everyday prompts instead, as the engine does when it first meets a draft. Decoding only: both have read
+the prompt before.
 """
 
 from __future__ import annotations

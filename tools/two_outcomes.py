@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence as Seq
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
@@ -17,7 +17,7 @@ from rich.progress import Progress
 from edgespec.backend import machine
 from edgespec.backend.cores import affinity
 from edgespec.engine.opening import Opened
-from edgespec.engine.pair.facts import Host, everyday_texts
+from edgespec.engine.pair.facts import Host, believed, everyday_texts
 from edgespec.engine.pair.second import Second
 from edgespec.engine.pair.weighing import MAX_DRAFT
 from edgespec.errors import BadInput
@@ -115,14 +115,13 @@ def accepted_texts(second: Second, n_threads: int, texts: Seq[Text]) -> PairAcce
 def predictions(
     measured: Timed, acceptance: PairAcceptance, free: Seq[Answered], context: int, n_threads: int
 ) -> dict[Way, Estimate]:
-    """free: what draft-free decoding answered."""
+    """free: what draft-free decoding answered. A policy that expects a loss from every draft makes none."""
     one, many = (tuple(table.steps(context)) for table in measured.tables)
     beside = Beside(*measured.kappa)
     left = one if n_threads == 2 else many
 
     def drafted(steps: StepTimes) -> Draft:
-        survivals, ranks = acceptance.survivals, acceptance.ranks
-        return Draft(steps.step(context), survivals, ranks, handover_seconds=HANDOVER_SECONDS)
+        return Draft(steps.step(context), believed(acceptance), acceptance.ranks, steps.call_seconds, HANDOVER_SECONDS)
 
     offered = {
         Way.PLAIN_ONE: Candidate(Placement.PLAIN, one),
@@ -132,6 +131,10 @@ def predictions(
         Way.OVERLAPPED: Candidate(Placement.OVERLAPPED, left, drafted(measured.steps[0]), beside),
     }
     found = {way: estimate(candidate, max_nodes=MAX_DRAFT) for way, candidate in offered.items()}
+    for way, candidate in offered.items():
+        undrafted = estimate(Candidate(Placement.PLAIN, candidate.passes))
+        if found[way].tokens_per_second < undrafted.tokens_per_second:
+            found[way] = replace(undrafted, candidate=candidate)
     found[Way.DRAFT_FREE] = _free_estimate(many, free)
     return found
 
@@ -208,8 +211,7 @@ def outcome(
     """usual: of everyday prompts; acceptance: of this run's."""
     by_way = {arm.way: arm for arm in arms.arms}
     free = by_way[Way.DRAFT_FREE].answers
-    found = predictions(measured, acceptance, free, asked.context, n_threads)
-    foreseen = predictions(measured, usual, free, asked.context, n_threads)
+    found, foreseen = (predictions(measured, one, free, asked.context, n_threads) for one in (acceptance, usual))
     choice = choose([foreseen[way].candidate for way in (Way.PLAIN, Way.SERIAL, Way.OVERLAPPED)], max_nodes=MAX_DRAFT)
     plain = [one.tokens for one in by_way[Way.PLAIN].answers]
     return Outcome(

@@ -67,6 +67,14 @@ class StepTimes:
         slope = max(0.0, (seconds[-1] - seconds[0]) / (contexts[-1] - contexts[0]))
         return max(min(seconds), seconds[0] + slope * (context - contexts[0]))
 
+    @property
+    def call_seconds(self) -> float:
+        """What a draft takes beyond its steps. Where the one before was right to its end the first run has two rows, its
+        last token and the target's.
+        """
+        rows = dict(self.row_seconds)
+        return max(0.0, rows[2] - rows[1]) if 1 in rows and 2 in rows else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class PairTimes:

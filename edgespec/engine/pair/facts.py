@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Cells of the context that a pair is measured in: its texts are short.
 _MEASURED_CELLS = 2048
+# A drafter's name where none matters.
+_ANY = ""
 # Tokens that the target says to each prompt. Six prompts make 192, and a slow target that has taken so long already
 # stops after the fourth. On a machine that others keep busy there is an end, too.
 _ANSWER_TOKENS = 32
@@ -77,8 +79,15 @@ class PairFacts:
 
     @property
     def survivals(self) -> tuple[float, ...]:
-        """By depth, of the draft's chains."""
+        """By depth, of the draft's chains, as it was measured."""
         return self.acceptance.survivals if self.acceptance else constant(PRIOR_ACCEPTANCE)
+
+    @property
+    def believed(self) -> tuple[float, ...]:
+        """The same as a policy believes them that begins with what was measured, which is less: no way to run a draft
+        gives more than what its policy dares to draft.
+        """
+        return believed(self.acceptance) if self.acceptance else constant(PRIOR_ACCEPTANCE)
 
     @property
     def ranks(self) -> tuple[float, ...]:
@@ -88,6 +97,11 @@ class PairFacts:
     def top1(self) -> float:
         """The share of the target's tokens that the draft would have said."""
         return self.acceptance.top1 if self.acceptance else PRIOR_ACCEPTANCE
+
+
+def believed(acceptance: PairAcceptance) -> tuple[float, ...]:
+    """Survival by depth, as of a policy's first round."""
+    return tuple(acceptance.experience((_ANY,)).expected(0, _ANY, len(acceptance.survivals)))
 
 
 def known_facts(fingerprint: str, host: Host) -> PairFacts | None:

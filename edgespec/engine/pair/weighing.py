@@ -51,7 +51,7 @@ def weighed(facts: PairFacts, tuned: Tuned | None) -> Choice | None:
     if tuned is None:
         return None
     fewer = left_for(tuned.table, tuned.alone, tuned.settings.n_threads, facts.times.target_threads)
-    return weigh(tuned.table, fewer, facts.times, facts.survivals, facts.ranks)
+    return weigh(tuned.table, fewer, facts.times, facts.believed, facts.ranks)
 
 
 def weigh(
@@ -83,7 +83,8 @@ def weigh(
 
 
 def _draft(times: StepTimes, survivals: Seq[float], ranks: Seq[float]) -> Draft:
-    return Draft(times.step(USUAL_CONTEXT), tuple(survivals), tuple(ranks), read_seconds=times.read_seconds)
+    step = times.step(USUAL_CONTEXT)
+    return Draft(step, tuple(survivals), tuple(ranks), times.call_seconds, read_seconds=times.read_seconds)
 
 
 def left_for(table: CostTable, alone: CostTable, n_threads: int, n_left: int) -> CostTable:

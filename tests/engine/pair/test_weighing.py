@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from edgespec.backend.settings import LlamaSettings
@@ -10,8 +11,9 @@ from edgespec.engine.pair.standings import BESIDE, IN_TURN
 from edgespec.engine.pair.weighing import left_for, speedups, standings, weigh, weighed
 from edgespec.spec.cost import CostTable
 from edgespec.spec.latency import Placement
+from edgespec.spec.measured import MeasuredPolicy
 from edgespec.spec.outcomes import constant
-from edgespec.tune.agreement import RANKS, PairAcceptance
+from edgespec.tune.agreement import RANKS, ChainStep, PairAcceptance
 from edgespec.tune.pair import PairTimes, StepTimes
 from edgespec.tune.tuning import Tuned
 
@@ -52,12 +54,41 @@ def test_the_fastest_way_is_taken_and_all_are_compared_with_plain(
         assert found.cost(best) == pytest.approx(1.0 / gains[best])
 
 
+def seen(share: float) -> PairAcceptance:
+    """Of chains whose steps come true so often, each time as often as claimed."""
+    draws = np.random.default_rng(1).random((40, 8)) < share
+    steps = tuple(
+        ChainStep(depth, share, bool(right[depth])) for right in draws for depth in range(8) if right[:depth].all()
+    )
+    return PairAcceptance(320, share, constant(share, 8), RANKS, steps)
+
+
+def test_a_way_is_worth_what_a_policy_dares_to_draft() -> None:
+    """Which is less than what was measured, since texts differ, and nearer to it than to nothing."""
+    for share in (0.5, 0.8, 0.95):
+        facts = PairFacts(times(0.02), seen(share))
+        policy = MeasuredPolicy(FLAT)
+        policy.acceptance.recall(seen(share).experience(("draft",)))
+        assert facts.believed == pytest.approx(policy.acceptance.expected(0, "draft", 8))
+        assert facts.survivals[0] - 0.2 < facts.believed[0] < facts.survivals[0] + 0.1
+    assert PairFacts(times(0.02)).believed == PairFacts(times(0.02)).survivals
+
+
+def test_the_token_that_is_read_along_is_a_part_of_the_price() -> None:
+    """A draft of two rows that cost twice one row makes each round a step longer."""
+    flat, steep = (StepTimes(1, ((64, 0.02),), 0.001, ((1, 0.02), (2, seconds))) for seconds in (0.02, 0.04))
+    assert flat.call_seconds == 0.0
+    assert steep.call_seconds == pytest.approx(0.02)
+    rates = [
+        speedups(weigh(FLAT, FLAT, PairTimes(one, one, 1, 0.0, 0.0), constant(0.8)))[IN_TURN] for one in (flat, steep)
+    ]
+    assert rates[0] > rates[1]
+
+
 def test_what_was_measured_of_the_acceptance_counts() -> None:
     """A draft that costs half a pass and is seldom right does not pay; nor is it known before it was measured."""
-    good = PairAcceptance(100, 0.95, constant(0.95, 8), RANKS)
-    bad = PairAcceptance(100, 0.2, constant(0.2, 8), RANKS)
     rates = []
-    for acceptance in (bad, None, good):
+    for acceptance in (seen(0.1), None, seen(0.95)):
         choice = weighed(PairFacts(times(0.05), acceptance), TUNED)
         assert choice is not None
         rates.append(choice.best.tokens_per_second)
