@@ -69,8 +69,8 @@ class StepTimes:
 
     @property
     def call_seconds(self) -> float:
-        """What a draft takes beyond its steps. Where the one before was right to its end the first run has two rows, its
-        last token and the target's.
+        """What a draft takes beyond its steps. Where the one before was right to its end, the first run reads its last
+        token along.
         """
         rows = dict(self.row_seconds)
         return max(0.0, rows[2] - rows[1]) if 1 in rows and 2 in rows else 0.0
