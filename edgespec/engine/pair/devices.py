@@ -11,7 +11,6 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
 from edgespec.backend import machine
-from edgespec.backend.llama.devices import gpu_free_bytes
 from edgespec.backend.onnx.providers import installed_providers
 from edgespec.config import cache_dir
 from edgespec.errors import BadInput
@@ -22,6 +21,13 @@ AUTO, CPU, GPU = "auto", "cpu", "gpu"
 # Providers that compute outside the cores on which the target may run. Others are taken when they are named: "Azure"
 # asks a network, OpenVINO and XNNPACK usually take the same cores as the CPU's own.
 ACCELERATORS = ("CoreML", "CUDA", "ROCM", "MIGraphX", "Dml", "QNN")
+
+
+def gpu_free_bytes() -> tuple[int, ...]:
+    """Of each that llama.cpp would use. Loads the library."""
+    from edgespec.backend.llama import devices
+
+    return devices.gpu_free_bytes()
 
 
 def gpus() -> int:
