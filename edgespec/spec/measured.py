@@ -320,8 +320,9 @@ class MeasuredPolicy:
             n_sequences = len(rests.sequences)
             quiet = Reason.NO_MATCH if rests.draft_seconds else Reason.NO_DRAFTER
             n_refused, self._n_refused = min(self._n_refused, rests.n_rounds), 0
-            self._rounds.update({Reason.LEDGER: n_refused} if n_refused else {})
-            self._rounds.update({quiet: rests.n_rounds - n_refused} if n_refused < rests.n_rounds else {})
+            for counted, n in ((Reason.LEDGER, n_refused), (quiet, rests.n_rounds - n_refused)):
+                if n:
+                    self._rounds[counted] += n
             reason = Reason.LEDGER if n_refused else quiet
             plain = self.t1_seconds * n_sequences
             self.decision = Decision(reason, n_sequences, 0, rests.n_rows, float(n_sequences), plain, plain)
