@@ -117,11 +117,8 @@ class LookupDrafter:
 
     def _text(self, sequence: SequenceId) -> SuffixAutomaton:
         """With everything that was committed."""
-        text, unread = self._texts[sequence], self._tails[sequence].unread
-        if unread:
-            text.extend(unread)
-            self.n_indexed += len(unread)
-            unread.clear()
+        text = self._texts[sequence]
+        self.n_indexed += self._tails[sequence].read_into(text)
         return text
 
     def _branches(self, text: SuffixAutomaton, plan: Plan) -> list[Branch]:

@@ -200,11 +200,8 @@ class SuffixDrafter:
 
     def _text(self, sequence: SequenceId) -> GrowingIndex:
         """With everything that was committed."""
-        text, unread = self._texts[sequence], self._tails[sequence].unread
-        if unread:
-            text.extend(unread)
-            self.n_indexed += len(unread)
-            unread.clear()
+        text = self._texts[sequence]
+        self.n_indexed += self._tails[sequence].read_into(text)
         return text
 
     def _may_be_in_corpus(self, sequence: SequenceId) -> bool:

@@ -6,23 +6,30 @@ Knows no drafts and no rates.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Sequence as Seq
+from typing import Protocol
 
 # Of rounds in a row whose match is too poor to be told so many in one are told all the same.
 _HEARD_EVERY = 8
+
+
+class Index(Protocol):
+    def extend(self, tokens: Iterable[int], /) -> None:
+        """Append tokens."""
 
 
 class Tail:
     """length: of the match with the latest place where the last `n` tokens stood before, 0 if they never did. Where it
     begins anew it is looked at up to `longest` tokens.
 
-    unread: tokens that were appended, for whom it may concern. `n`, `longest`: at least 1.
+    `n`, `longest`: at least 1.
     """
 
-    __slots__ = ("_end", "_last", "_longest", "_n", "_n_hushed", "_seen", "_text", "length", "unread")
+    __slots__ = ("_end", "_last", "_longest", "_n", "_n_hushed", "_seen", "_text", "_unread", "length")
 
     def __init__(self, tokens: Seq[int], n: int, longest: int) -> None:
-        self.unread: list[int] = []
+        self._unread: list[int] = []
         self.length = self._n_hushed = 0
         self._n = n
         self._longest = longest
@@ -31,7 +38,7 @@ class Tail:
         self._last: tuple[int, ...] = ()
         self._seen: dict[tuple[int, ...], int] = {}
         self.append(tokens)
-        self.unread.clear()
+        self._unread.clear()
 
     @property
     def n_tokens(self) -> int:
@@ -41,13 +48,21 @@ class Tail:
         """The text's last `n` tokens, all of a shorter one."""
         return self._text[-n:]
 
+    def read_into(self, index: Index) -> int:
+        """Append to a drafter's index what was appended here since the last time, and return how many tokens."""
+        n_unread = len(self._unread)
+        if n_unread:
+            index.extend(self._unread)
+            self._unread.clear()
+        return n_unread
+
     def is_hushed(self) -> bool:
         """Of a match that is too poor to be told: is it kept silent about this time?"""
         self._n_hushed += 1
         return self._n_hushed % _HEARD_EVERY != 0
 
     def append(self, tokens: Seq[int]) -> None:
-        self.unread.extend(tokens)
+        self._unread.extend(tokens)
         text, seen = self._text, self._seen
         for token in tokens:
             goes_on = self.length and text[self._end + 1] == token

@@ -36,7 +36,9 @@ def test_a_match_begins_at_the_latest_place_and_goes_on_for_as_long_as_it_does(
             tail.append(seen[-1:])
         if i >= n_prompt:
             assert (tail.length, tail.n_tokens, tail.last(n)) == (length, i, seen[-n:])
-    assert tail.unread == text[n_prompt:]
+    index: list[int] = []
+    assert [tail.read_into(index) for _ in range(2)] == [len(text[n_prompt:]), 0]
+    assert index == text[n_prompt:]
 
 
 def test_of_eight_poor_matches_seven_are_hushed() -> None:
