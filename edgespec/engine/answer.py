@@ -153,7 +153,8 @@ class Answer:
         """Called by the engine's thread; a completion or an error is the last event. A piece waits for `flush`."""
         if isinstance(event, Piece):
             self._ready.append(event)
-            self._call_back(event)
+            if self._on_piece is not None:
+                self._call_back(event)
         elif isinstance(event, Notice):
             self._notices.append(event)
         else:
@@ -164,7 +165,8 @@ class Answer:
         if self._ready:
             self._pieces.put(self._ready)
             self._ready = []
-            self._tell()
+            if self._listeners:
+                self._tell()
 
     def _tell(self) -> None:
         for listener in list(self._listeners):

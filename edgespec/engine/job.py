@@ -123,7 +123,7 @@ class Job:
                 break
             step = self.stream.push(token)
             self._give(step, source)
-            if step.stopped or (self.cancelled and n_taken < len(report.tokens)):
+            if step.stopped or (n_taken < len(report.tokens) and self.cancelled):
                 state.finish = Finish.STOP if step.stopped else Finish.CANCELLED
                 del state.tokens[n_before + n_taken :]
                 break
@@ -151,7 +151,8 @@ class Job:
         self.token_ids += step.token_ids
         self.text += step.text
         if step.text or step.token_ids:
-            self.request.answer.put(Piece(step.text, step.token_ids, source, self._scores(n_before)))
+            scores = self._scores(n_before) if self.request.options.n_top_logprobs is not None else ()
+            self.request.answer.put(Piece(step.text, step.token_ids, source, scores))
 
     def _scores(self, first: int = 0) -> tuple[TokenScore, ...]:
         """Of the ids given out so far, from number `first` on. They are the first of the tokens that were scored."""

@@ -27,13 +27,16 @@ class Step(NamedTuple):
 class TextStream:
     """One answer's text. `n_kept` counts the token ids given out so far."""
 
-    __slots__ = ("_decoder", "_held", "_n_decoded", "_n_given", "_silent", "_stops", "_vocab", "_waiting", "n_kept")
+    __slots__ = (
+        "_decoder", "_held", "_is_whole", "_n_decoded", "_n_given", "_silent", "_stops", "_vocab", "_waiting", "n_kept",
+    )  # fmt: skip
 
     def __init__(self, vocab: Vocabulary, stops: Sequence[str] = ()) -> None:
         """Raises BadInput for an empty stop string."""
         self._vocab = vocab
         self._stops = StopScanner(stops)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._is_whole = True  # no character is unfinished
         self._held = ""  # decoded, not yet given
         self._n_decoded = 0  # characters
         self._n_given = 0  # characters
@@ -49,9 +52,13 @@ class TextStream:
         self._silent.append(token)
         if not piece:
             return Step("", (), False)
-        self._waiting.append((self._character_of(piece[:1]), self._silent))
+        if self._is_whole and piece.isascii():  # what the decoder would say, for a tenth of its price
+            first, text = self._n_decoded, piece.decode("ascii")
+        else:
+            first, text = self._character_of(piece[:1]), self._decoder.decode(piece)
+            self._is_whole = not self._decoder.getstate()[0]
+        self._waiting.append((first, self._silent))
         self._silent = []
-        text = self._decoder.decode(piece)
         self._stops.scan(text)
         return self._give(text)
 
