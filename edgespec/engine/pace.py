@@ -15,7 +15,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 
 from edgespec.backend.cores import CoreUse
-from edgespec.engine.passtimes import PassTimes
+from edgespec.engine.passtimes import CONTEXT_GRAIN, PassTimes
 from edgespec.spec.cost import CostTable
 from edgespec.tune.tuning import Tuned
 
@@ -129,6 +129,8 @@ class Pace:
         self._n_aborted = 0
         self._n_steps_down = 0
         self._held_up = False
+        self._passes: list[tuple[int, int, float]] = []  # of single rounds, not booked yet
+        self._limits: dict[tuple[int, int], float] = {}  # by rows and length of the text, as long as nothing moves
 
     @property
     def level(self) -> Level:
@@ -156,6 +158,11 @@ class Pace:
         return self._held_up
 
     @property
+    def undisturbed(self) -> bool:
+        """It is at its first level and would not step down."""
+        return not self._index and not self._held_up
+
+    @property
     def status(self) -> PaceStatus:
         return PaceStatus(
             self.level.most, self.wanted.most, self._n_cores, self._taken, self._n_aborted, self._n_steps_down
@@ -169,17 +176,29 @@ class Pace:
         """
         allowed = frozenset(counts) if self.wanted.counts <= frozenset(counts) else frozenset()
         self._usable = tuple(i for i, level in enumerate(self._levels) if i == 0 or level.counts <= allowed)
+        self._limits.clear()
         if self._index not in self._usable:
             self._move(0)
 
     def unrestrict(self) -> None:
         self._held_up = False
+        self._limits.clear()
         self._usable = tuple(range(len(self._levels)))
 
     # -- passes -----------------------------------------------------------------------------------------------------
 
     def verify_limit(self, rows: int, context: int) -> float:
         """Seconds after which a pass is given up; inf for one that must run to its end."""
+        if self.level.table is None:
+            self._book()
+            return self._verify_limit(rows, context)
+        place = rows, context // CONTEXT_GRAIN
+        known = self._limits.get(place)
+        if known is None:
+            known = self._limits[place] = self._verify_limit(rows, context)
+        return known
+
+    def _verify_limit(self, rows: int, context: int) -> float:
         return self._limit(self._expected(PassTimes.verify_seconds, rows, context)) if self._can_drop else math.inf
 
     def extend_limit(self, n_tokens: int, context: int) -> float:
@@ -203,10 +222,18 @@ class Pace:
         return max(_LEAST_LIMIT_SECONDS, seconds * LATE * self._slack)
 
     def verified(self, rows: int, context: int, seconds: float) -> None:
+        """Is booked before anything is decided: after a pass every line costs ten times what it does in a loop."""
+        self._passes.append((rows, context, seconds))
+
+    def _book(self) -> None:
+        """All passes of this level that are not booked yet."""
         times = self._times[self._index]
-        fewer = self._times[-1].verify_seconds(rows, context) if self._index != len(self._times) - 1 else 0.0
-        self._passed(seconds, times.verify_seconds(rows, context), fewer)
-        times.observe_verify(rows, seconds)
+        fewest = self._times[-1] if self._index != len(self._times) - 1 else None
+        for rows, context, seconds in self._passes:
+            fewer = fewest.verify_seconds(rows, context) if fewest is not None else 0.0
+            self._passed(seconds, times.verify_seconds(rows, context), fewer)
+            times.observe_verify(rows, seconds)
+        self._passes.clear()
 
     def extended(self, n_tokens: int, context: int, seconds: float) -> None:
         times = self._times[self._index]
@@ -223,6 +250,7 @@ class Pace:
 
     def gave_up(self, seconds: float) -> None:
         """A pass was given up after `seconds`; it is to be repeated with the lowest level."""
+        self._book()
         self._n_aborted += 1
         self._fail(seconds)
         self._move(len(self._levels) - 1)
@@ -234,12 +262,14 @@ class Pace:
         """
         if seconds > limit and own_seconds >= _STARVED * seconds:
             self._slack = min(_MOST_SLACK, self._slack * 2.0)
+            self._limits.clear()
             self._calm_needed = _CALM_SECONDS
 
     # -- the counters -----------------------------------------------------------------------------------------------
 
     def used(self, use: CoreUse) -> None:
         """What the counters say about the time since the last call: decides."""
+        self._book()
         window, self._window = self._window, _Window()
         if use.seconds <= 0.0:
             return
@@ -286,6 +316,8 @@ class Pace:
         self._since_raise = math.inf
 
     def _move(self, index: int) -> None:
+        self._book()
+        self._limits.clear()
         self._n_steps_down += index > self._index
         self._index = index
         self._calm = 0.0

@@ -80,6 +80,8 @@ class PacedTarget:
 
     def notice(self) -> Notice | None:
         """What a user should know about an answer that is being made now; None at full speed."""
+        if self._pace.undisturbed:
+            return None
         if self._pace.stepped_down:
             return cores_taken(self._pace.status)
         return cores_shared(self._pace.status) if self._pace.held_up else None

@@ -11,7 +11,7 @@ from collections import deque
 from edgespec.spec.cost import CostTable
 
 # Attention grows slowly with the context, so one look at the table serves so many tokens.
-_CONTEXT_GRAIN = 256
+CONTEXT_GRAIN = 256
 # Of the last so many passes of a size the fastest counts: fewer would take a disturbed one for normal, more would hold
 # a long context to what a short one took.
 _RECENT = 4
@@ -51,10 +51,10 @@ class PassTimes:
         self._extended.setdefault(n_tokens, deque(maxlen=_RECENT)).append(seconds)
 
     def _steps_at(self, context: int) -> list[float]:
-        grain = context // _CONTEXT_GRAIN
+        grain = context // CONTEXT_GRAIN
         if grain != self._grain and self._table is not None:
             self._grain = grain
-            self._steps = self._table.steps((grain + 1) * _CONTEXT_GRAIN)
+            self._steps = self._table.steps((grain + 1) * CONTEXT_GRAIN)
         return self._steps
 
 

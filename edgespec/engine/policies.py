@@ -35,6 +35,8 @@ class Policies:
     caller's that decides everything instead. `store`: what was learnt of drafters in earlier runs, and where `close`
     keeps it. `draft_costs`: what drafters that cost time were measured to take, anew for every policy, by name.
     `experience`: what was measured of drafters, for those that no earlier run knows; anew for every policy.
+
+    generation: counts the changes after which `of` may answer otherwise.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Policies:
         draft_costs: Callable[[], Mapping[str, DraftCosts]] = dict,
         experience: Callable[[], Acceptance] = Acceptance,
     ) -> None:
+        self.generation = 0
         self._draft_costs = draft_costs
         self._experience = experience
         self._store = store
@@ -75,6 +78,7 @@ class Policies:
 
     def reprice(self, table: CostTable) -> None:
         """Passes cost this now: other threads, or other settings."""
+        self.generation += self._table is None
         self._table = table
         for policy in (*self._measured.values(), *([self._own] if self._own else [])):
             policy.reprice(table)

@@ -17,7 +17,7 @@ from edgespec.events import RoundReport
 from edgespec.spec.policy import Policy
 from edgespec.spec.ports import Verifier
 from edgespec.spec.ratio import PATH, verifier_of
-from edgespec.spec.round import Loop
+from edgespec.spec.round import Drafting, Loop
 
 
 class Rounds:
@@ -36,10 +36,16 @@ class Rounds:
         self._clock = clock
         self._verifiers: dict[str, Verifier] = {}
         self._loop = Loop(target, policies.of(()), self._verifier(PATH), clock)
+        self._batch: list[Job] = []  # the last round's
+        self._drafting: list[Drafting] = []
+        self._generation = 0  # of the policies then
         self._asked: list[Policy] = []  # those that have decided anything; there are few, and they are kept for good
 
     def batches(self, ready: list[Job]) -> Iterator[list[Job]]:
         """Those with the same verifier share passes; an exact one is alone here (see CacheBook.reserve)."""
+        if len(ready) == 1:
+            yield ready
+            return
         n_rows = self._target.capabilities.max_rows
         for verify in dict.fromkeys([job.request.options.verify for job in ready]):
             alike = [job for job in ready if job.request.options.verify == verify]
@@ -52,21 +58,29 @@ class Rounds:
     def run(self, batch: list[Job]) -> list[RoundReport]:
         """One pass; the jobs' states are advanced, one report each comes back. Raises what `Loop.run` raises."""
         self._stepping.settle(batch)
+        if batch != self._batch or self._generation != self._policies.generation:
+            self._gather(batch)
+        reports = self._loop.run(self._drafting)
+        self._stepping.tell(batch)
+        t1_seconds = self._loop.policy.t1_seconds
+        for job, report in zip(batch, reports, strict=True):
+            job.times.first_token = job.times.first_token or self._clock()
+            self._compare(job, report, t1_seconds, len(batch))
+        return reports
+
+    def _gather(self, batch: list[Job]) -> None:
+        """What follows from whose round it is, and stays as it is while they are the same."""
         policy, verifier = self.policy(batch), self._verifier(batch[0].request.options.verify)
         if self._loop.policy is not policy or self._loop.verifier is not verifier:
             self._loop = replace(self._loop, policy=policy, verifier=verifier)
         if all(one is not policy for one in self._asked):
             self._asked.append(policy)
-        reports = self._loop.run([job.drafting for job in batch])
-        self._stepping.tell(batch)
-        now = self._clock()
-        for job, report in zip(batch, reports, strict=True):
-            job.times.first_token = job.times.first_token or now
-            self._compare(job, report, policy.t1_seconds, len(batch))
-        return reports
+        self._batch, self._drafting = batch, [job.drafting for job in batch]
+        self._generation = self._policies.generation
 
     def end(self, job: Job) -> None:
         """Its answer is over. A policy may have decided for it that would not now: others have come and gone."""
+        self._batch, self._drafting = [], []
         for policy in self._asked:
             policy.end(job.request.sequence)
 

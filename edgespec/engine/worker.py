@@ -76,6 +76,7 @@ class Worker:
         self._jobs: list[Job] = []
         self._forgotten: set[SequenceId] = set()
         self._reading: Job | None = None
+        self._broken_off = False
         self._thread = threading.Thread(target=self._run, name="edgespec-target", daemon=True)
         self._thread.start()
 
@@ -127,7 +128,9 @@ class Worker:
     def _run(self) -> None:
         try:
             while not self._inbox.closed:
-                self._take_messages(block=not self._jobs and not self._waiting)
+                is_idle = not self._jobs and not self._waiting
+                if is_idle or not self._inbox.empty():
+                    self._take_messages(block=is_idle)
                 self._turn()
         finally:  # whatever ends this thread, its readers are told
             self._shut()
@@ -136,6 +139,7 @@ class Worker:
         try:
             self._step()
         except self._target.interrupted:
+            self._broken_off = True
             self._target.resume()
         except EdgeSpecError as error:
             self._fail_all(error)
@@ -165,8 +169,10 @@ class Worker:
 
     def _step(self) -> None:
         """One admission, one chunk, one round."""
-        self._end_jobs()
-        self._admit()
+        if self._waiting or self._broken_off:  # else they were just looked at, after the last round
+            self._broken_off = False
+            self._end_jobs()
+            self._admit()
         self._read()
         self._round()
         self._end_jobs()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,14 +13,16 @@ from edgespec.spec.ports import VerifyRequest
 from edgespec.spec.tree import DraftTree, is_chain
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """What a pass holds of one sequence, for the commit that follows. first_row: of the last pending token."""
+class Placed(NamedTuple):
+    """What a pass holds of one sequence, for the commit that follows. first_row: of the last pending token. end: the
+    position behind its last row, padding included.
+    """
 
     request: VerifyRequest
     first_row: int
     chain: bool
     ids: list[list[int]]  # of each node; empty for a chain
+    end: int
 
 
 def place(batch: Batch, cached: CachedSequence, request: VerifyRequest, n_padding: int) -> Placed:
@@ -39,7 +41,7 @@ def place(batch: Batch, cached: CachedSequence, request: VerifyRequest, n_paddin
         own = cached.id_array if chain else np.array(ids[-1], np.int32)
         # Thrown away, so any token will do: they prolong the path listed last, behind everything that counts.
         batch.add_run(np.full(n_padding, request.pending[-1], np.int32), end, own, 1)
-    return Placed(request, first, chain, ids)
+    return Placed(request, first, chain, ids, end + n_padding)
 
 
 def _place_tree(batch: Batch, cached: CachedSequence, tree: DraftTree, start: int) -> tuple[list[list[int]], int]:

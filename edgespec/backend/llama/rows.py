@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from edgespec.backend.llama.target import LlamaTarget
 
 
+# llama_get_logits, but giving the address as a number: asked in every pass, where an object of ctypes costs 10 us.
+_logits_address = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(
+    ctypes.cast(llama_cpp.llama_get_logits, ctypes.c_void_p).value or 0
+)
+
+
 class Logits:
     """Where a context keeps its logits. Asking it for single rows would cost a call and a new array each."""
 
@@ -38,10 +44,9 @@ class Logits:
         return self._rows
 
     def _locate(self) -> None:
-        pointer = llama_cpp.llama_get_logits(self._context)
-        if not pointer:
+        address = _logits_address(self._context)
+        if not address:
             raise EngineFailure("cannot read the logits", log().reason(), "see 'edgespec doctor'")
-        address = ctypes.addressof(pointer.contents)
         if address != self._address:  # it moves only when it has to grow
             buffer = (ctypes.c_float * (self._max_rows * self._n_vocab)).from_address(address)
             flat = np.frombuffer(memoryview(buffer).toreadonly(), np.float32)

@@ -7,10 +7,13 @@ others run short, ids that nobody needs now are taken back.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from operator import attrgetter
 
 from edgespec.backend.llama.cells import CachedSequence, Cells
 from edgespec.errors import EngineFailure
 from edgespec.spec.ports import SequenceId
+
+_length = attrgetter("length")
 
 
 class IdPool:
@@ -55,7 +58,7 @@ class Sequences:
     @property
     def n_cells(self) -> int:
         """Cells in use by all sequences together."""
-        return sum(one.length for one in self._known.values())
+        return sum(map(_length, self._known.values()))
 
     def open(self, name: SequenceId, locked: Container[SequenceId]) -> CachedSequence:
         """The sequence, empty if it is new. `locked` ones must keep the ids they have. Raises EngineFailure."""

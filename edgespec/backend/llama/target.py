@@ -163,6 +163,12 @@ class LlamaTarget:
         cached.length += len(tokens)
 
     def verify(self, requests: Seq[VerifyRequest], width: int) -> list[Rows]:
+        if width == len(requests) == len(requests[0].pending) == 1 and not len(requests[0].tree):
+            return [self._step(requests[0])]
+        return self._verify(requests, width)
+
+    def _verify(self, requests: Seq[VerifyRequest], width: int) -> list[Rows]:
+        """Of any requests, also of those that `_step` takes."""
         for request in requests:
             self._require_idle(request.sequence)
         self._limits.check(requests, width)
@@ -178,6 +184,17 @@ class LlamaTarget:
         self._decode([self._sequences[request.sequence] for request in requests])
         self._placed.update({one.request.sequence: one for one in placed})
         return [LlamaRows(self, one.first_row, 1 + len(one.request.tree)) for one in placed]
+
+    def _step(self, request: VerifyRequest) -> Rows:
+        """A pass over one token, without what drafts and batches need: most passes of most answers are such ones."""
+        self._require_idle(request.sequence)
+        self._check_room(request.sequence, 1 - self.settings.max_rows)
+        cached = self._sequences.open(request.sequence, self._placed)
+        self._batch.clear()
+        self._batch.add_run(request.pending, cached.length, cached.id_array, 1)
+        self._decode([cached])
+        self._placed[request.sequence] = Placed(request, 0, True, [], cached.length + 1)
+        return LlamaRows(self, 0, 1)
 
     def commit(self, sequence: SequenceId, commit: Commit) -> IntArray:
         placed = self._placed.get(sequence)
@@ -195,6 +212,8 @@ class LlamaTarget:
         fork = cached.length + len(placed.request.pending)
         if not self._can_rollback:
             cached.length = fork
+        elif placed.chain and placed.end == fork + len(path):  # nothing was rejected
+            cached.length = placed.end
         elif placed.chain or not path:
             self._cells.cut(cached, fork + len(path))
         else:
@@ -311,7 +330,7 @@ class LlamaTarget:
         self._watchdog.arm(self._limit_seconds)
         code = llama_cpp.llama_decode(self._context, self._batch.struct())
         self._watchdog.disarm()
-        return code, self._abort.take_expired()
+        return code, self._abort.expired and self._abort.take_expired()
 
     def _undo(self, cached: CachedSequence, code: int) -> None:
         if self._can_rollback:

@@ -27,6 +27,7 @@ class Watchdog:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self.asleep = False
+        self._barking = False
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="edgespec-watchdog", daemon=True)
         self._thread.start()
@@ -39,8 +40,10 @@ class Watchdog:
 
     def disarm(self) -> None:
         """Afterwards `expire` is over or is not called."""
-        with self._lock:
-            self._deadline = math.inf
+        self._deadline = math.inf
+        if self._barking:  # asked after there is no deadline any more, so one that was seen before is waited for
+            with self._lock:
+                pass
 
     def close(self) -> None:
         """End the thread. Closing twice is harmless."""
@@ -65,9 +68,11 @@ class Watchdog:
 
     def _bark(self) -> None:
         with self._lock:
+            self._barking = True
             if self._deadline <= self._clock():  # not disarmed, nor armed anew, since it was looked at
                 self._deadline = math.inf
                 self._expire()
+            self._barking = False
 
     def _sleep(self) -> None:
         self.asleep = True
