@@ -95,7 +95,9 @@ class Law:
     vocabulary, and what the mask raises.
     """
 
-    __slots__ = ("_banned", "_bias", "_biased", "_highest_id", "_mask", "_penalises", "_truncates", "settings")
+    __slots__ = (
+        "_banned", "_bias", "_biased", "_highest_id", "_is_bare", "_mask", "_penalises", "_truncates", "settings",
+    )  # fmt: skip
 
     def __init__(self, settings: SamplingSettings, mask: Mask | None = None) -> None:
         self.settings = settings
@@ -108,6 +110,8 @@ class Law:
         strengths = (settings.repeat_penalty, settings.frequency_penalty, settings.presence_penalty)
         self._penalises = strengths != neutral and settings.penalty_last_n > 0
         self._truncates = settings.top_k > 0 or settings.top_p < 1.0 or settings.min_p > 0.0
+        unchanged = mask is None and not self._penalises and self._highest_id < 0
+        self._is_bare = unchanged and settings.temperature == 0.0
 
     def choose(self, logits: FloatArray, history: Seq[int]) -> int:
         """The token after `history`: the largest logit, or at a temperature the largest log p + Gumbel noise.
@@ -115,6 +119,10 @@ class Law:
         The noise is keyed by (seed, len(history), token), so the choice is reproducible and drawn exactly from
         `probabilities(logits, history)` (the Gumbel-max trick).
         """
+        if self._is_bare:  # most of all answers, and what is not run costs nothing
+            leader = int(logits.argmax())
+            _finite(float(logits[leader]), len(history))
+            return leader
         row = self._adjusted(logits, history)
         if self.settings.temperature == 0.0:
             return self._leader(row, history)

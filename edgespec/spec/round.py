@@ -73,7 +73,7 @@ class Loop:
             if one.state.failure is not None:
                 raise one.state.failure
         if self.policy.lets_rest and (all(one.rests for one in batch) or not self.policy.may_ask()):
-            return self._rest(batch)
+            return [self._rest_alone(batch[0])] if len(batch) == 1 else self._rest(batch)
         started = self.clock()
         offers = [self._offer(one, len(batch)) for one in batch]
         chosen = self.policy.select(offers, self.target.capabilities)
@@ -124,6 +124,29 @@ class Loop:
         following = ended - before_following if any(one.drafters for one in batch) else 0.0
         self.policy.rest([one.state for one in batch], reports[0], sum(map(len, emitted)), following)
         return reports
+
+    def _rest_alone(self, one: Drafting) -> RoundReport:
+        """The same for one sequence, which is how nearly every answer is made."""
+        state = one.state
+        started = self.clock()
+        n_pending = len(state.pending)
+        width = _width((one,), n_pending) if state.width_class else n_pending
+        request = VerifyRequest(state.id, state.pending, EMPTY, bool(state.width_class))
+        before_verify = self.clock()
+        rows = self.target.verify((request,), width)[0]
+        verified = self.clock()
+        commit = self._take(state, rows)
+        tokens: list[int] = commit.tokens.tolist()
+        following = 0.0
+        if tokens and one.drafters:
+            before_following = self.clock()
+            self._tell(one, commit, tokens, rows)
+            following = self.clock() - before_following
+        taken = (before_verify - started, verified - before_verify, self.clock() - started)
+        report = RoundReport(width, width - n_pending, 0, 0, tuple(tokens), ("",) * len(tokens), *taken, n_pending)
+        state.counts.add(report)
+        self.policy.rest((state,), report, len(tokens), following)
+        return report
 
     def _tell(self, one: Drafting, commit: Commit, tokens: list[int], rows: Rows) -> None:
         """What was committed in a round without any guess."""

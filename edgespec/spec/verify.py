@@ -11,8 +11,10 @@ from typing import overload
 
 import numpy as np
 
-from edgespec.spec.ports import Commit, Rows, TokenLaw
+from edgespec.spec.ports import Commit, IntArray, Rows, TokenLaw
 from edgespec.spec.tree import DraftTree, child_table
+
+_NO_PATH: IntArray = np.empty(0, np.int32)
 
 
 class Prefix(Sequence[int]):
@@ -65,6 +67,8 @@ class PathVerifier:
         """
         if limit < 1:
             raise ValueError(f"limit is {limit}, but a walk emits at least one token")
+        if not len(tree):  # most rounds of most answers
+            return Commit(_NO_PATH, np.array([law.choose(rows.logits(0), history)], dtype=np.int32))
         children = child_table(tree)
         path: list[int] = []
         tokens: list[int] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
@@ -442,7 +442,7 @@ class Restless(FixedPolicy):
     ("policy", "ticks"),
     [
         (Restless(), [0.0, 2.0, 6.0, 7.0, 8.0, 30.0]),  # round, verify, verify, observe, observe, round
-        (FixedPolicy(), [0.0, 2.0, 6.0, 8.0, 30.0]),  # round, verify, verify, follow, round
+        (FixedPolicy(), [0.0, 2.0, 6.0, 30.0]),  # round, verify, verify, round: nobody follows
     ],
 )
 def test_seconds_are_the_clocks(policy: Policy, ticks: list[float]) -> None:
@@ -490,6 +490,35 @@ def test_a_drafter_that_says_it_is_silent_is_not_asked_and_hears_every_token(pol
     assert tuple(token for report in reports for token in report.tokens) == tuple(drafter.followed) == TRUTH[:7]
     assert (len(reports), drafter.n_asked) == (6, n_asked)
     assert one.state.counts.passes == 6
+
+
+@dataclass(frozen=True)
+class Resting(FixedPolicy):
+    """Writes down what it is told of rounds that rest."""
+
+    told: list[tuple[RoundReport, int, float]] = field(default_factory=list)
+
+    def rest(self, states: Sequence[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
+        self.told.append((report, n_emitted, draft_seconds))
+
+
+@pytest.mark.parametrize("silent_for", [None, 0, 2, 99])
+@pytest.mark.parametrize("widths", [(), (2, 4)])
+def test_a_sequence_alone_rests_as_in_a_batch_of_one(silent_for: int | None, widths: tuple[int, ...]) -> None:
+    def played(rest: Callable[[Loop, Drafting], RoundReport]) -> tuple[object, ...]:
+        target, policy = WatchedTarget(MODEL, ROOMY), Resting()
+        one = begin(target, 0, replace(ASKED, max_tokens=6), Plain((), None), ())
+        one.state.width_class = widths
+        drafter = None if silent_for is None else Following(EMPTY, silent_for)
+        drafting = Drafting.of(one.state, () if drafter is None else (drafter,))
+        loop = Loop(target, policy, PathVerifier(), clock=lambda: 0.0)
+        reports = []
+        while one.state.finish is None:
+            reports.append(rest(loop, drafting))
+        heard = drafter and (tuple(drafter.followed), one.state.silent)
+        return reports, policy.told, one.state.tokens, one.state.counts, heard
+
+    assert played(Loop._rest_alone) == played(lambda loop, one: loop._rest([one])[0])
 
 
 def test_a_batch_rests_only_as_a_whole() -> None:

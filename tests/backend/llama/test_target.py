@@ -55,6 +55,21 @@ def test_each_node_of_a_tree_gives_the_row_of_its_path_as_a_chain(
             assert all(same(chained[i + 1], rows[node + 1]) for i, node in enumerate(path) if node == i)
 
 
+@pytest.mark.parametrize("kind", [*KINDS, Kind.MAMBA, Kind.JAMBA])
+def test_one_token_alone_is_verified_as_in_any_pass(kind: Kind, toys: Toys, open_target: OpenTarget) -> None:
+    quick, plain = open_target(toys.path(kind)), open_target(toys.path(kind))
+    for target in (quick, plain):
+        read(target, TEXT)
+    for n, token in enumerate(text_of(3, 8)):
+        request = VerifyRequest(0, ids([token]), EMPTY, canonical=bool(n % 2))
+        rows = [quick.verify([request], 1), plain._verify([request], 1)]
+        assert same(*(one[0].logits(0) for one in rows))
+        assert [accept(target, EMPTY, [], 7).tolist() for target in (quick, plain)] == [[7], [7]]
+        assert [target.length(0) for target in (quick, plain)] == [len(TEXT) + n + 1] * 2
+    draft = line(text_of(4, 3)) if quick.capabilities.can_rollback else EMPTY
+    assert all(map(same, *(verify(target, [9], draft) for target in (quick, plain))))
+
+
 def test_wrong_paths_are_told_apart(toys: Toys, open_target: OpenTarget) -> None:
     """The tolerance of the tests above is far below what one wrong token makes."""
     target = open_target(toys.path())
