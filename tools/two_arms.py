@@ -96,7 +96,8 @@ class Arm:
 class Arms:
     """target: owned by the caller. make_step: opens the draft on so many threads. n_threads: all that the target may
     have. tables: what passes cost with one thread and with all. costs: of the draft in turn, on one core and on all.
-    experience: what policies know of the draft beforehand, made anew for each.
+    experience: what policies know of the draft beforehand, made anew for each. size: tokens that the draft makes in
+    every round, None for what the policy chooses.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Arms:
         costs: tuple[DraftCosts, DraftCosts],
         name: str,
         experience: Callable[[], Acceptance] = Acceptance,
+        size: int | None = None,
     ) -> None:
         self._target = target
         self._steps: list[StepModel] = []
@@ -122,7 +124,9 @@ class Arms:
         n_left = max(1, n_threads - 1)
         beside = one if n_left == 1 else many
 
-        def policy(table: CostTable, costs: DraftCosts) -> MeasuredPolicy:
+        def policy(table: CostTable, costs: DraftCosts) -> Policy:
+            if size is not None:
+                return FixedPolicy(size)
             made = MeasuredPolicy(table, {name: costs})
             made.acceptance.recall(experience())
             return made

@@ -5,7 +5,9 @@
 Every way answers every prompt, in turns whose order is reversed each time; before that all answer some prompts that do
 not count, so that policies are as in a chat that has run for a minute. What is predicted comes from passes and steps
 timed at the start of the same run and from how often chains of the draft come true on the plain answers of this run, as
-a policy believes it that begins with that: it says whether the model of the latencies holds. What is foreseen takes
+a policy believes it that begins with that: it says whether the model of the latencies holds. Where no draft is expected
+to pay little is drafted, which tells little of that model: `--size` makes every way draft, and is predicted with what
+was measured. What is foreseen takes
 that from a few everyday prompts instead, as the engine does when it first meets a draft. Decoding only: both have read
 the prompt before.
 """
@@ -32,6 +34,7 @@ from edgespec.engine.opening import open_model
 from edgespec.engine.options import EngineOptions
 from edgespec.engine.pair.hosting import end_tokens, host_of
 from edgespec.engine.pair.pairing import find_seconds
+from edgespec.engine.pair.weighing import MAX_DRAFT
 from edgespec.events import Notice
 from edgespec.library.card import ModelCard
 from tools.asking import load_questions, reported
@@ -115,6 +118,9 @@ def show(found: Outcome, console: Console) -> None:
 @click.option("--repeats", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--ctx-size", default=2048, show_default=True, type=click.IntRange(256))
 @click.option("--gpu-layers", type=int, help="layers of the target on the GPU, -1 for all")
+@click.option(
+    "--size", type=click.IntRange(1, MAX_DRAFT), help="tokens to draft in every round, whether it pays or not"
+)
 @click.option("--draft-device", default="cpu", show_default=True, help="of the drafts; auto for every one there is")
 @click.option("--json", "as_json", is_flag=True)
 def main(
@@ -127,6 +133,7 @@ def main(
     repeats: int,
     ctx_size: int,
     gpu_layers: int | None,
+    size: int | None,
     draft_device: str,
     as_json: bool,
 ) -> None:
@@ -145,7 +152,7 @@ def main(
             host = host_of(opened, model.card, draft_device)
             n_counted = max(1, len(tokens) - warm_up)
             ends = end_tokens(opened.vocab, model.card)
-            asked = Asked(tokens[:n_counted], tokens[n_counted:], max_tokens, repeats, ends)
+            asked = Asked(tokens[:n_counted], tokens[n_counted:], max_tokens, repeats, ends, size)
             seconds = [second for draft in drafts for second in find_seconds(draft, host, notify)]
             found = measure(host, opened, seconds, asked, progress)
     if as_json:

@@ -5,6 +5,7 @@ Contract: the models are open and belong to the caller. Knows no command line.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence as Seq
 from contextlib import closing
@@ -43,13 +44,16 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Token ids of the prompts that count and of those that do not; tokens of an answer; how often all are asked."""
+    """Token ids of the prompts that count and of those that do not; tokens of an answer; how often all are asked. size:
+    tokens to draft in every round; None leaves it to the policy.
+    """
 
     prompts: tuple[tuple[int, ...], ...]
     warm_up: tuple[tuple[int, ...], ...]
     n_tokens: int
     repeats: int
     ends: frozenset[int]
+    size: int | None = None
 
     @property
     def context(self) -> int:
@@ -113,15 +117,24 @@ def accepted_texts(second: Second, n_threads: int, texts: Seq[Text]) -> PairAcce
 
 
 def predictions(
-    measured: Timed, acceptance: PairAcceptance, free: Seq[Answered], context: int, n_threads: int
+    measured: Timed,
+    acceptance: PairAcceptance,
+    free: Seq[Answered],
+    context: int,
+    n_threads: int,
+    size: int | None = None,
 ) -> dict[Way, Estimate]:
-    """free: what draft-free decoding answered. A policy that expects a loss from every draft makes none."""
-    one, many = (tuple(table.steps(context)) for table in measured.tables)
+    """free: what draft-free decoding answered. size: of every draft, each token as often right as was measured; None
+    for what a policy dares, and one that expects a loss from every draft makes none.
+    """
+    passes = tuple(tuple(table.steps(context)) for table in measured.tables)
+    one, many = passes if size is None else (_of_size(own, size) for own in passes)
     beside = Beside(*measured.kappa)
     left = one if n_threads == 2 else many
+    survivals = believed(acceptance) if size is None else acceptance.survivals
 
     def drafted(steps: StepTimes) -> Draft:
-        return Draft(steps.step(context), believed(acceptance), acceptance.ranks, steps.call_seconds, HANDOVER_SECONDS)
+        return Draft(steps.step(context), survivals, acceptance.ranks, steps.call_seconds, HANDOVER_SECONDS)
 
     offered = {
         Way.PLAIN_ONE: Candidate(Placement.PLAIN, one),
@@ -131,12 +144,17 @@ def predictions(
         Way.OVERLAPPED: Candidate(Placement.OVERLAPPED, left, drafted(measured.steps[0]), beside),
     }
     found = {way: estimate(candidate, max_nodes=MAX_DRAFT) for way, candidate in offered.items()}
-    for way, candidate in offered.items():
+    for way, candidate in offered.items() if size is None else ():
         undrafted = estimate(Candidate(Placement.PLAIN, candidate.passes))
         if found[way].tokens_per_second < undrafted.tokens_per_second:
             found[way] = replace(undrafted, candidate=candidate)
-    found[Way.DRAFT_FREE] = _free_estimate(many, free)
+    found[Way.DRAFT_FREE] = _free_estimate(passes[1], free)
     return found
+
+
+def _of_size(passes: Seq[float], n_drafted: int) -> tuple[float, ...]:
+    """Nothing or so many tokens: no other pass is possible."""
+    return tuple(seconds if n in (1, n_drafted + 1) else math.inf for n, seconds in enumerate(passes))
 
 
 def _free_estimate(passes: tuple[float, ...], answers: Seq[Answered]) -> Estimate:
@@ -179,7 +197,7 @@ def _measured(
     seen = accepted_texts(second, n_threads, usual)
     one, many = (_costs(steps, asked.context) for steps in measured.steps)
     known = partial(seen.experience, (second.name,))
-    arms = Arms(opened.target, second.make, cores, n_threads, tables, (one, many), second.name, known)
+    arms = Arms(opened.target, second.make, cores, n_threads, tables, (one, many), second.name, known, asked.size)
     n_answers = (len(asked.warm_up) + len(asked.prompts) * asked.repeats) * len(arms.arms)
     progress.update(task, total=n_answers, description=f"{second.name}: answers")
     with closing(arms):
@@ -211,7 +229,9 @@ def outcome(
     """usual: of everyday prompts; acceptance: of this run's."""
     by_way = {arm.way: arm for arm in arms.arms}
     free = by_way[Way.DRAFT_FREE].answers
-    found, foreseen = (predictions(measured, one, free, asked.context, n_threads) for one in (acceptance, usual))
+    found, foreseen = (
+        predictions(measured, one, free, asked.context, n_threads, asked.size) for one in (acceptance, usual)
+    )
     choice = choose([foreseen[way].candidate for way in (Way.PLAIN, Way.SERIAL, Way.OVERLAPPED)], max_nodes=MAX_DRAFT)
     plain = [one.tokens for one in by_way[Way.PLAIN].answers]
     return Outcome(

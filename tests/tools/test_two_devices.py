@@ -51,6 +51,20 @@ def test_every_way_is_measured_and_predicted(toy: Path, questions: Path, tmp_pat
         assert os.sched_getaffinity(0) == set(before)
 
 
+def test_a_size_is_drafted_in_every_round(toy: Path, questions: Path, tmp_path: Path) -> None:
+    if len(affinity()) < 2:
+        return
+    twin = write_toy_model(tmp_path / "twin.gguf")
+    arguments = [str(toy), "--draft", str(twin), "--prompts", str(questions), "--n-prompts", "1", "--max-tokens", "17"]
+    done = CliRunner().invoke(main, [*arguments, "--warm-up", "0", "--ctx-size", "512", "--size", "3", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["tokens_per_pass"]["plain"] == 1.0
+    for way in ("serial_one", "serial"):
+        assert found["accepted"][way] > 0.9
+        assert found["tokens_per_pass"][way] > 3.0
+
+
 def test_a_draft_that_does_not_fit_is_a_sentence(toy: Path, questions: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, [str(toy), "--draft", str(tmp_path / "none.gguf"), "--prompts", str(questions)])
     assert done.exit_code == 3
