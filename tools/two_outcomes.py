@@ -113,7 +113,7 @@ def timed(
 def accepted_texts(second: Second, n_threads: int, texts: Seq[Text]) -> PairAcceptance:
     """How often the draft is right on these."""
     with closing(second.make(n_threads)) as step:
-        return measure_acceptance(step, texts, time.perf_counter)
+        return measure_acceptance(step, texts)
 
 
 def predictions(

@@ -1,8 +1,8 @@
 """How often a draft says what its target says, measured on short greedy texts of the target's own.
 
-The draft follows each text as it was said, which shows the rank it gave to every token; and from every eighth position
-it drafts a chain by itself, which shows how far its chains come true. Drives models that are handed in and decides
-nothing. Kept per target, draft and library build: threads and cores change how fast both are, not what they say.
+The draft follows each text as it was said, which shows the rank it gave to every token, and how far the chains of
+rounds would have come true. Drives models that are handed in and decides nothing. Kept per target, draft and library
+build: threads and cores change how fast both are, not what they say.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 
 from edgespec.backend.probe import model_fingerprint
-from edgespec.draft.model import ModelDrafter
 from edgespec.draft.trunk import Trunk
 from edgespec.records import Records
 from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.law import Law, SamplingSettings
 from edgespec.spec.policy import FixedPolicy
-from edgespec.spec.ports import Plan, Target
+from edgespec.spec.ports import Target
 from edgespec.spec.profile import Profile
 from edgespec.spec.round import Drafting, Loop
 from edgespec.spec.sequence import SequenceState
@@ -34,10 +33,9 @@ from edgespec.tune.decide import PRIOR_ACCEPTANCE
 from edgespec.tune.measure import SEQUENCE, Clock
 
 # Raise when other things are counted: older records are then made anew.
-VERSION = 1
+VERSION = 2
 
-# Tokens of a chain, and from one chain to the next: each token is then drafted once by a chain, and longer chains
-# hardly ever pay.
+# Tokens of a chain: longer ones hardly ever pay.
 CHAIN = 8
 # Before anything was counted: how often the target's token is the draft's second, third, ... guess where it is not its
 # first, as in published traces of small drafts.
@@ -165,62 +163,69 @@ def _answer(target: Target, prompt: list[int], n_tokens: int, ends: frozenset[in
     return tuple(state.tokens[state.n_prompt :])
 
 
-@dataclass(slots=True)
-class _Counts:
-    """right, reached: of chain steps by depth. ranks: of the target's tokens, 0 for one that the draft did not rank."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One token of a text. rank: the draft's, of the target's token, 0 for one that it did not rank. claim: the draft's
+    own chance of its first one.
+    """
 
-    right: Counter[int]
-    reached: Counter[int]
-    ranks: Counter[int]
-    steps: list[ChainStep]
+    rank: int
+    claim: float
 
 
-def measure_acceptance(step: StepModel, texts: Iterable[Text], clock: Clock) -> PairAcceptance:
+def measure_acceptance(step: StepModel, texts: Iterable[Text]) -> PairAcceptance:
     """Let the draft follow the texts. step: a network that nobody else uses.
 
-    What does not fit into its context is left out. Raises what it raises.
+    A chain that the draft makes by itself is the text as long as it is right, so following is enough. What does not fit
+    into its context is left out. Raises what the network raises.
     """
     trunk = Trunk(step)
-    drafter = ModelDrafter(trunk, Law(GREEDY), clock)
-    counts = _Counts(Counter(), Counter(), Counter(), [])
-    for text in texts:
-        for start in range(0, len(text.answer), CHAIN):
-            said = text.answer[start : start + CHAIN]
-            known = [*text.prompt, *text.answer[:start]]
-            if len(known) + CHAIN <= trunk.limits.n_ctx:
-                _follow(drafter, trunk, known, said, counts)
-    return _found(counts)
+    places = [_follow(trunk, text) for text in texts]
+    return _found(places, [chain for own in places for chain in _chains(own)])
 
 
-def _follow(drafter: ModelDrafter, trunk: Trunk, known: list[int], said: Seq[int], counts: _Counts) -> None:
-    """One chain behind `known`, where the target went on with `said`; then the ranks of that."""
-    tree = drafter.draft(known, Plan(CHAIN, max_leaves=1))
-    above = 1.0
-    for depth, (guess, token, survival) in enumerate(zip(tree.tokens, said, tree.survival, strict=False)):
-        right = int(guess) == token
-        claim = round(min(1.0, float(survival) / above), 3) if above > 0.0 else 0.0  # as it is kept
-        counts.steps.append(ChainStep(depth, claim, right))
-        counts.reached[depth] += 1
-        counts.right[depth] += right
-        above = float(survival)
-        if not right:
-            break
-    for first in range(0, len(said), trunk.limits.max_rows):
-        asked = said[first : first + trunk.limits.max_rows]
-        ranked = trunk.rank([*known, *said[: first + len(asked) - 1]], lambda: True, len(asked))
-        for token, ids in zip(asked, ranked.ids.tolist() if ranked else (), strict=True):
-            counts.ranks[1 + ids.index(token) if token in ids else 0] += 1
+def _follow(trunk: Trunk, text: Text) -> list[_Place]:
+    known, found = list(text.prompt), list[_Place]()
+    answer = text.answer[: max(0, trunk.limits.n_ctx - len(known))]
+    for first in range(0, len(answer), trunk.limits.max_rows):
+        asked = answer[first : first + trunk.limits.max_rows]
+        ranked = trunk.rank([*known, *asked[:-1]], lambda: True, len(asked))
+        known += asked
+        if ranked is not None:
+            claims = np.exp(ranked.logits[:, 0] - ranked.log_sums).tolist()
+            for token, ids, claim in zip(asked, ranked.ids.tolist(), claims, strict=True):
+                rank = 1 + ids.index(token) if token in ids else 0
+                found.append(_Place(rank, round(min(1.0, claim), 3)))  # as it is kept
+    return found
 
 
-def _found(counts: _Counts) -> PairAcceptance:
-    n_tokens, n_first = counts.ranks.total(), counts.ranks[1]
-    right, reached = counts.right.total(), counts.reached.total()
-    usual = (right + _ROOT_WEIGHT * PRIOR_ACCEPTANCE) / (reached + _ROOT_WEIGHT)
+def _chains(places: Seq[_Place]) -> Iterator[ChainStep]:
+    """Of rounds that draft CHAIN tokens each, where rounds begin: behind the token that the target put right.
+
+    Chains that begin at regular places come true more often, since wrong guesses like company: the place behind one is
+    where a round begins, more often than it is one of all places.
+    """
+    start = 0
+    while start < len(places):
+        n_right = 0
+        for place in places[start : start + CHAIN]:
+            yield ChainStep(n_right, place.claim, place.rank == 1)
+            if place.rank != 1:
+                break
+            n_right += 1
+        start += n_right + 1
+
+
+def _found(followed: Seq[Seq[_Place]], steps: Seq[ChainStep]) -> PairAcceptance:
+    ranks_seen = Counter(place.rank for places in followed for place in places)
+    reached, right = Counter(one.depth for one in steps), Counter(one.depth for one in steps if one.right)
+    n_tokens, n_first = ranks_seen.total(), ranks_seen[1]
+    usual = (right.total() + _ROOT_WEIGHT * PRIOR_ACCEPTANCE) / (len(steps) + _ROOT_WEIGHT)
     survival, survivals = 1.0, []
     for depth in range(CHAIN):
-        survival *= (counts.right[depth] + _DEPTH_WEIGHT * usual) / (counts.reached[depth] + _DEPTH_WEIGHT)
+        survival *= (right[depth] + _DEPTH_WEIGHT * usual) / (reached[depth] + _DEPTH_WEIGHT)
         survivals.append(survival)
     missed = n_tokens - n_first + _RANK_WEIGHT
-    ranks = tuple((counts.ranks[rank] + _RANK_WEIGHT * share) / missed for rank, share in enumerate(RANKS, 2))
+    ranks = tuple((ranks_seen[rank] + _RANK_WEIGHT * share) / missed for rank, share in enumerate(RANKS, 2))
     top1 = n_first / n_tokens if n_tokens else PRIOR_ACCEPTANCE
-    return PairAcceptance(n_tokens, top1, tuple(survivals), ranks, tuple(counts.steps))
+    return PairAcceptance(n_tokens, top1, tuple(survivals), ranks, tuple(steps))

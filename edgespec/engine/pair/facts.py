@@ -147,7 +147,7 @@ def _acceptance(second: Second, host: Host, bench: LlamaTarget, tell: _Teller) -
         texts.append(text)
         tell("the model speaks", _TIMED + (_SPOKEN - _TIMED) * len(texts) / len(QUESTIONS))
     with closing(second.make(max(1, host.n_threads))) as step:
-        return measure_acceptance(step, _told(texts, tell), time.perf_counter)
+        return measure_acceptance(step, _told(texts, tell))
 
 
 def _told(texts: Seq[Text], tell: _Teller) -> Iterator[Text]:
