@@ -190,6 +190,8 @@ class Bench:
 
     def _drafters(self, _request: Request, notify: Callable[[Notice], None]) -> tuple[Drafter, ...]:
         """The staged one; and lookup, which observes everything but hardly ever finds a match this long."""
+        if not self._staged[0].asked:
+            return ()
         n_vocab = self._opened.vocab.n_vocab
         drafters = (StagedDrafter(*self._staged, n_vocab), LookupDrafter(min_match=1 << 20))
         return tuple(GuardedDrafter(one, n_vocab, time.perf_counter, notify) for one in drafters)

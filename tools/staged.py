@@ -19,12 +19,15 @@ WARM = SamplingSettings(temperature=0.8, top_p=0.95, seed=SEED)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """parents: the shape of every draft. true_lines: paths of nodes that carry the true continuation, used in turn."""
+    """parents: the shape of every draft. true_lines: paths of nodes that carry the true continuation, used in turn.
+    asked: whether anybody is asked for guesses.
+    """
 
     name: str
     sampling: SamplingSettings
     parents: tuple[int, ...] = ()
     true_lines: tuple[tuple[int, ...], ...] = ((),)
+    asked: bool = True
 
 
 # Eight nodes, four leaves: a branch of four, one of two, and two forks on the first branch.
@@ -34,6 +37,7 @@ CHAIN = tuple(range(-1, 7))
 CHAIN_LINES = (tuple(range(8)), (0, 1), (), (0, 1))
 
 CASES = (
+    Case("drafting off, greedy", GREEDY, asked=False),
     Case("plain, greedy", GREEDY),
     Case("plain, temperature 0.8, top-p 0.95", WARM),
     Case("chain of 8, greedy", GREEDY, CHAIN, CHAIN_LINES),
