@@ -10,7 +10,7 @@ from __future__ import annotations
 from edgespec.backend.settings import LlamaSettings, loaded_alike
 from edgespec.engine.choosing import tuned_as, tuned_settings
 from edgespec.engine.job import Request
-from edgespec.engine.pace import ladder
+from edgespec.engine.levels import ladder
 from edgespec.engine.paced import PacedTarget
 from edgespec.engine.policies import Policies
 from edgespec.engine.sockets import Reopenable

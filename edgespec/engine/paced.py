@@ -16,7 +16,8 @@ from typing import TypeVar
 
 from edgespec.backend.cores import CoreReader, CoreUse
 from edgespec.backend.settings import LlamaSettings
-from edgespec.engine.pace import Level, Pace, PaceStatus, ladder
+from edgespec.engine.levels import Level, ladder
+from edgespec.engine.pace import Pace, PaceStatus
 from edgespec.engine.sockets import Steppable
 from edgespec.events import Notice
 from edgespec.spec.cost import CostTable

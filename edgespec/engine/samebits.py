@@ -23,7 +23,7 @@ from edgespec.backend.timer import Clock
 from edgespec.backend.widths import N_TEXT, UNCOMPARED, Classes, best_class, compare_threads, probe_classes
 from edgespec.config import cache_dir
 from edgespec.engine.choosing import tuned_as
-from edgespec.engine.pace import ladder
+from edgespec.engine.levels import ladder
 from edgespec.errors import NotEnoughMemory
 from edgespec.events import Notice
 from edgespec.records import Records

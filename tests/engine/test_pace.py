@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from edgespec.backend.cores import CoreUse
 from edgespec.backend.settings import LlamaSettings
-from edgespec.engine.pace import LATE, Level, Pace, ladder
+from edgespec.engine.levels import Level, ladder
+from edgespec.engine.pace import LATE, Pace
 from edgespec.spec.cost import CostTable
 from edgespec.tune.tuning import Tuned
 

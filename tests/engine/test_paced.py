@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from edgespec.backend.settings import LlamaSettings
 from edgespec.backend.toy import ToyModel
-from edgespec.engine.pace import PaceStatus, ladder
+from edgespec.engine.levels import ladder
+from edgespec.engine.pace import PaceStatus
 from edgespec.engine.paced import PacedTarget, cores_taken, paced
 from edgespec.spec.cost import CostTable
 from edgespec.spec.ports import Capabilities, Commit, FloatArray, VerifyRequest

@@ -7,7 +7,8 @@ never rest, share the cores evenly.
 from __future__ import annotations
 
 from edgespec.backend.cores import CoreUse
-from edgespec.engine.pace import Pace, ladder
+from edgespec.engine.levels import ladder
+from edgespec.engine.pace import Pace
 from edgespec.engine.paced import PacedTarget, Reprice
 from edgespec.tune.tuning import Tuned
 from tests.engine.toy_engine import EngineTarget, Pass

@@ -19,7 +19,7 @@ from edgespec.draft.late import LateDrafter
 from edgespec.draft.model import ModelDrafter
 from edgespec.draft.pipeline import Pipeline, PipelineCounts, PipelinedDrafter
 from edgespec.draft.suffix import SuffixDrafter
-from edgespec.engine.pace import Level, ladder
+from edgespec.engine.levels import Level, ladder
 from edgespec.engine.pair.facts import PairFacts
 from edgespec.engine.pair.network import Network
 from edgespec.engine.pair.placing import Course
