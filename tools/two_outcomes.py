@@ -144,9 +144,9 @@ def predictions(
         Way.OVERLAPPED: Candidate(Placement.OVERLAPPED, left, drafted(measured.steps[0]), beside),
     }
     found = {way: estimate(candidate, max_nodes=MAX_DRAFT) for way, candidate in offered.items()}
-    for way, candidate in offered.items() if size is None else ():
+    for way, candidate in offered.items():
         undrafted = estimate(Candidate(Placement.PLAIN, candidate.passes))
-        if found[way].tokens_per_second < undrafted.tokens_per_second:
+        if size is None and found[way].tokens_per_second < undrafted.tokens_per_second:
             found[way] = replace(undrafted, candidate=candidate)
     found[Way.DRAFT_FREE] = _free_estimate(passes[1], free)
     return found

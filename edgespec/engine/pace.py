@@ -111,11 +111,6 @@ class Pace:
         return len(self._usable) == 1
 
     @property
-    def held_up(self) -> bool:
-        """It would step down if it might."""
-        return self._held_up
-
-    @property
     def undisturbed(self) -> bool:
         """It is at its first level and would not step down."""
         return not self._index and not self._held_up

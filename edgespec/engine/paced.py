@@ -83,9 +83,8 @@ class PacedTarget:
         """What a user should know about an answer that is being made now; None at full speed."""
         if self._pace.undisturbed:
             return None
-        if self._pace.stepped_down:
-            return cores_taken(self._pace.status)
-        return cores_shared(self._pace.status) if self._pace.held_up else None
+        status = self._pace.status
+        return cores_taken(status) if self._pace.stepped_down else cores_shared(status)
 
     # -- between passes ---------------------------------------------------------------------------------------------
 

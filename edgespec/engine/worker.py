@@ -76,7 +76,7 @@ class Worker:
         self._jobs: list[Job] = []
         self._forgotten: set[SequenceId] = set()
         self._reading: Job | None = None
-        self._broken_off = False
+        self._must_look = False  # something else than a round has taken time since answers were looked at
         self._thread = threading.Thread(target=self._run, name="edgespec-target", daemon=True)
         self._thread.start()
 
@@ -131,6 +131,7 @@ class Worker:
                 is_idle = not self._jobs and not self._waiting
                 if is_idle or not self._inbox.empty():
                     self._take_messages(block=is_idle)
+                    self._must_look = True
                 self._turn()
         finally:  # whatever ends this thread, its readers are told
             self._shut()
@@ -139,7 +140,7 @@ class Worker:
         try:
             self._step()
         except self._target.interrupted:
-            self._broken_off = True
+            self._must_look = True
             self._target.resume()
         except EdgeSpecError as error:
             self._fail_all(error)
@@ -169,8 +170,8 @@ class Worker:
 
     def _step(self) -> None:
         """One admission, one chunk, one round."""
-        if self._waiting or self._broken_off:  # else they were just looked at, after the last round
-            self._broken_off = False
+        if self._waiting or self._must_look:  # else they were just looked at, after the last round
+            self._must_look = False
             self._end_jobs()
             self._admit()
         self._read()
@@ -249,6 +250,7 @@ class Worker:
     def _extend(self, job: Job, tokens: list[int]) -> None:
         self._stepping.settle()
         self._reading = job
+        self._interrupt()  # as in `_probe`
         try:
             self._target.extend(job.request.sequence, np.array(tokens, np.int32))
         finally:

@@ -275,6 +275,19 @@ def test_a_cancel_ends_the_reading_of_a_prompt_at_once() -> None:
     assert sum(sum(one.rows.values()) for one in target.passes if 1000 in one.rows) == 16
 
 
+def test_a_cancel_between_two_chunks_of_a_prompt_reads_no_further() -> None:
+    target = target_of()
+    gate = Gate(target, lambda one: not one.width and len(target.passes) == 2)
+    with desk_over(target) as desk:
+        answer = desk.ask(asked(100))
+        gate.wait_until_reached()
+        desk.worker.between(answer.cancel)  # nothing is being read at that moment, so nothing is interrupted
+        gate.open()
+        assert done(answer).finish is Finish.CANCELLED
+        assert [one.rows for one in target.passes] == [{1000: 8}] * 3
+        expect(desk.ask(asked()), asked())
+
+
 def test_a_cancelled_prompt_goes_on_where_it_was_left() -> None:
     target = target_of()
     gate = Gate(target, lambda one: not one.width and len(target.passes) == 2)
