@@ -6,6 +6,7 @@ Contract: counts over RoundReports, nothing else. Knows no engine and no display
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edgespec.events import RoundReport
@@ -47,6 +48,17 @@ class Tallied:
         return self.n_tokens / self.n_passes if self.n_passes else 0.0
 
 
+def tries(report: RoundReport) -> Iterator[bool]:
+    """Of the places for which a round had guesses, the first first: did one of them come true? It ends with the first
+    that did not, since of those behind it nothing is known.
+    """
+    parents = set(report.tree_parents)
+    for node, source in zip((_ROOT, *report.path), report.sources, strict=True):
+        if node not in parents:
+            return
+        yield source != ""  # the last token of an answer was guessed, perhaps, though it is on no path
+
+
 class RoundTally:
     """Of one answer, or of several in a row. Not safe to add to from two threads; a `Tallied` may go anywhere."""
 
@@ -68,15 +80,12 @@ class RoundTally:
             self._deepen(report)
 
     def _deepen(self, report: RoundReport) -> None:
-        parents = set(report.tree_parents)
-        for depth, node in enumerate((_ROOT, *report.path)):
-            if node not in parents:
-                return
+        for depth, came_true in enumerate(tries(report)):
             if depth == len(self._tried):
                 self._tried.append(0)
                 self._accepted.append(0)
             self._tried[depth] += 1
-            self._accepted[depth] += depth < len(report.path)
+            self._accepted[depth] += came_true
 
     def tallied(self) -> Tallied:
         depths = tuple(Depth(*one) for one in zip(self._tried, self._accepted, strict=True))

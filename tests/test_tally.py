@@ -44,6 +44,12 @@ def test_a_branch_that_was_not_taken_is_no_try() -> None:
     assert tally.tallied().by_depth == (Depth(1, 1),)
 
 
+def test_a_guess_that_is_the_last_token_of_an_answer_came_true() -> None:
+    tally = RoundTally()
+    tally.add(RoundReport(3, 0, 2, 2, (10, 11), ("lookup", "lookup"), 0.0, 0.01, 0.01, 1, (10, 11), (-1, 0), (0,)))
+    assert tally.tallied().by_depth == (Depth(1, 1), Depth(1, 1))
+
+
 def test_the_last_round_that_drafted_is_kept() -> None:
     tally = RoundTally()
     drafted = report((-1,), (0,))

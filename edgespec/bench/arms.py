@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from edgespec.bench.library_child import Question, Reply
+from edgespec.bench.matches import NO_MATCHES, Matches, matches
 from edgespec.engine import Answer, CancelToken, DraftChoice, Engine, GenerateOptions
 from edgespec.engine.arrangement import better
 from edgespec.engine.job import Request
@@ -37,7 +38,7 @@ _WARM_UP_TOKENS = 4
 class Answered:
     """One answer. first_token_seconds: from asking to the first token. decode_seconds: from the last prompt token but
     one to the end. total_seconds: from asking to the end. passes: of the target, after the prompt. plain_seconds: what
-    the engine thinks that plain decoding would have taken, 0 if it does not know.
+    the engine thinks that plain decoding would have taken, 0 if it does not know. matches: of what was drafted.
     """
 
     token_ids: tuple[int, ...]
@@ -50,6 +51,7 @@ class Answered:
     finish: str
     plain_seconds: float = 0.0
     notices: tuple[Notice, ...] = ()
+    matches: Matches = NO_MATCHES
 
 
 class Arm(Protocol):
@@ -77,8 +79,8 @@ class EngineArm:
     options: GenerateOptions
 
     def answer(self, prompt: Seq[int]) -> Answered:
-        answer = self.engine.submit(self.engine.new_sequence(), False, list(prompt), self.options)
-        with answer:
+        engine, rounds = self.engine, list[RoundReport]()
+        with engine.submit(engine.new_sequence(), False, list(prompt), self.options, on_round=rounds.append) as answer:
             while not answer.wait(_POLL_SECONDS):
                 pass
             done = answer.completion()
@@ -98,6 +100,7 @@ class EngineArm:
             done.finish.value,
             timings.plain_seconds,
             done.notices,
+            matches(prompt, rounds),
         )
 
     def warm_up(self, prompt: Seq[int]) -> None:

@@ -89,6 +89,7 @@ def measured(turn: Turn, arm: str, place: int, prompt_tokens: int, answered: Ans
         finish=answered.finish,
         digest=digest,
         plain_seconds=answered.plain_seconds,
+        matches=answered.matches,
     )
 
 

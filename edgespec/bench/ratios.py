@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from edgespec.bench.matches import NO_MATCHES, Matches
 from edgespec.bench.runs import Measured
 
 Floats = npt.NDArray[np.float64]
@@ -76,7 +77,7 @@ class Figures:
     speed-ups. acceptance: of the drafted tokens, None if none were. same_text: the share of pairs with equal token ids.
     first_token_seconds: the median; first_token_ratio: the median of the pairs' ratios to plain. plain_estimate: what
     the engine thought that plain decoding would have taken, over what plain answers took; None where it did not know.
-    Above 1 drafting was held to too low a standard.
+    Above 1 drafting was held to too low a standard. matches: of all answers together.
     """
 
     n_prompts: int
@@ -94,6 +95,7 @@ class Figures:
     first_token_ratio: float
     same_text: float
     plain_estimate: float | None
+    matches: Matches
 
     @property
     def speedup(self) -> float:
@@ -155,6 +157,7 @@ def figures(pairs: Seq[Pair]) -> Figures:
         first_token_ratio=float(np.median([p.arm.first_token_seconds / p.plain.first_token_seconds for p in pairs])),
         same_text=sum(pair.arm.digest == pair.plain.digest for pair in pairs) / len(pairs),
         plain_estimate=_plain_estimate(pairs),
+        matches=sum((one.matches for one in arms), start=NO_MATCHES),
     )
 
 

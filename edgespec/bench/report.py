@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.table import Table
 
 from edgespec.bench.journal import replays
+from edgespec.bench.matches import STARTS, Matches, names
 from edgespec.bench.ratios import Figures, Interval, Overall, Pair, by_category, figures, overall, pair_up
 from edgespec.bench.runs import Runs
 from edgespec.spec.ledger import Replay
@@ -94,7 +95,7 @@ def part_as_json(part: Part) -> dict[str, Json]:
 
 def figures_as_json(one: Figures) -> dict[str, Json]:
     """low, high: 95 % of the time ratio, null for a single prompt. tokens_per_second, speedup and time_ratio are of
-    decoding; total_time_ratio has the reading of the prompt too.
+    decoding; total_time_ratio has the reading of the prompt too. by_match_length: see `bench.matches`.
     """
     low, median, high = one.quartiles
     return {
@@ -108,6 +109,7 @@ def figures_as_json(one: Figures) -> dict[str, Json]:
         "median_speedup": median,
         "speedup_quartiles": [low, high],
         "acceptance": one.acceptance,
+        "by_match_length": _matches_as_json(one.matches),
         "first_token_seconds": one.first_token_seconds,
         "first_token_ratio": one.first_token_ratio,
         "same_text": one.same_text,
@@ -121,6 +123,12 @@ def figures_as_json(one: Figures) -> dict[str, Json]:
 def _overall_as_json(one: Overall) -> dict[str, Json]:
     mean: dict[str, Json] = {"mean_speedup": one.mean_speedup, **_ends("mean_", one.mean_interval)}
     return {**figures_as_json(one.total), **mean}
+
+
+def _matches_as_json(one: Matches) -> list[Json]:
+    """One object for each bucket, that of `from` match lengths up to the next one's."""
+    counts = zip(STARTS, one.n_tried, one.n_right, strict=True)
+    return [{"from": start, "n_tried": n_tried, "n_right": n_right} for start, n_tried, n_right in counts]
 
 
 def _ends(prefix: str, interval: Interval | None) -> dict[str, Json]:
@@ -187,6 +195,21 @@ def _cells(one: Figures, is_plain: bool) -> list[str]:
 def _range(interval: Interval | None) -> str:
     """Nothing where every category has one prompt only."""
     return "" if interval is None else f"{interval.low:.3f}-{interval.high:.3f}"
+
+
+def as_match_table(found: Report) -> Table:
+    """Acceptance by match length: a row for each arm that drafted, over all answers and over those without loops."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, heading in enumerate(("accepted, of, by match length", "drafts", *names())):
+        table.add_column(heading, justify="left" if index < 2 else "right", no_wrap=True)
+    for title, part in (("all", found.all), ("without loops", found.without_loops)):
+        drafted = {arm: one.total.matches for arm, one in part.overall.items() if any(one.total.matches.n_tried)}
+        for index, (arm, one) in enumerate(drafted.items()):
+            counts = zip(one.n_right, one.n_tried, strict=True)
+            cells = [f"{right / tried:.0%} {tried}" if tried else "" for right, tried in counts]
+            table.add_row(title if index == 0 else "", arm, *cells)
+        table.add_section()
+    return table
 
 
 def ledger_lines(found: Report) -> list[str]:

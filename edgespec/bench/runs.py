@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from edgespec.bench.matches import NO_MATCHES, Matches
 from edgespec.bench.plan import Turn
 from edgespec.bench.prompts import Prompt
 from edgespec.errors import BadInput, DiskFull
@@ -60,6 +61,7 @@ class Measured:
     """One answer of one arm. digest: of its token ids. place: when among the arms of its turn it was asked.
     decode_seconds: from the last prompt token but one to the end; total_seconds: from asking to the end.
     plain_seconds: what the engine thinks that plain decoding would have taken, 0 if it does not know.
+    matches: how the guesses fared.
     """
 
     prompt: str
@@ -79,6 +81,7 @@ class Measured:
     finish: str
     digest: str
     plain_seconds: float
+    matches: Matches = NO_MATCHES
 
     def to_line(self) -> str:
         return json.dumps(asdict(self))
@@ -88,8 +91,9 @@ class Measured:
         """Raises ValueError for a line that is no answer."""
         try:
             raw = json.loads(line)
-            read = cls(**raw)
-        except (TypeError, RecursionError) as error:
+            counts = {name: tuple(listed) for name, listed in raw["matches"].items()}
+            read = cls(**{**raw, "matches": Matches(**counts)})
+        except (TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ValueError(f"this is no answer: {error!r}") from error
         if not all(isinstance(getattr(read, one.name), _KINDS[str(one.type)]) for one in fields(cls)):
             raise ValueError("this is no answer: a value is of another kind")
@@ -99,7 +103,13 @@ class Measured:
         return read
 
 
-_KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (float, int)}
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "bool": (bool,),
+    "float": (float, int),
+    "Matches": (Matches,),
+}
 
 
 class Runs:

@@ -174,7 +174,7 @@ def show_outcome(outcome: Outcome, screen: Screen, as_json: bool) -> None:
     """Raises EngineFailure when nothing was measured."""
     from rich.console import Console
 
-    from edgespec.bench.report import FOOTNOTE, as_table, ledger_lines
+    from edgespec.bench.report import FOOTNOTE, as_match_table, as_table, ledger_lines
     from edgespec.bench.report import as_json as report_as_json
     from edgespec.cli.screen import emit
 
@@ -191,6 +191,8 @@ def show_outcome(outcome: Outcome, screen: Screen, as_json: bool) -> None:
     else:
         console = Console() if sys.stdout.isatty() else Console(width=_PIPE_COLUMNS)
         console.print(as_table(found))
+        if (by_match := as_match_table(found)).row_count:
+            console.print(by_match)
         for line in [FOOTNOTE, *ledger_lines(found), f"{where.line()}; load at the end {outcome.load_at_end:.1f}"]:
             console.print(line, soft_wrap=True, highlight=False, markup=False)
     screen.dim(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgespec.backend.settings import LlamaSettings
+from edgespec.bench.matches import NO_MATCHES, Matches
 from edgespec.bench.runs import Measured
 from edgespec.spec.cost import CostTable
 from edgespec.tune.tuning import Candidate, Choice, Tuned, Tuning
@@ -23,6 +24,7 @@ def made(
     loops: bool = False,
     digest: str = "d",
     plain_seconds: float = 0.0,
+    matches: Matches = NO_MATCHES,
 ) -> Measured:
     return Measured(
         prompt=prompt,
@@ -42,6 +44,7 @@ def made(
         finish="length",
         digest=digest,
         plain_seconds=plain_seconds,
+        matches=matches,
     )
 
 

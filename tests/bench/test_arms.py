@@ -45,6 +45,8 @@ def test_arms_answer_alike_and_only_one_drafts(arms: tuple[EngineArm, ...]) -> N
     assert (first[0].passes, first[0].n_drafted) == (60, 0)
     assert first[1].passes < 60
     assert 0 < first[1].n_accepted <= first[1].n_drafted
+    assert sum(first[1].matches.n_right) == first[1].n_accepted <= sum(first[1].matches.n_tried)
+    assert sum(first[0].matches.n_tried) == 0
     for one in first + again:
         assert len(one.token_ids) == 60
         assert one.finish == "length"

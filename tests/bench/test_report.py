@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from edgespec.bench.journal import Journal
-from edgespec.bench.report import Report, as_json, as_table, ledger_lines, report
+from edgespec.bench.matches import Matches
+from edgespec.bench.report import Report, as_json, as_match_table, as_table, ledger_lines, report
 from edgespec.bench.runs import Runs
 from edgespec.engine import DraftChoice
 from edgespec.spec.ledger import Entry
@@ -70,10 +72,14 @@ def test_circles_are_left_out_of_every_arm(tmp_path: Path) -> None:
     assert {arm: one.total.n_tokens for arm, one in part.overall.items()} == {"off": 20, "auto": 20}
 
 
-def printed(found: Report) -> str:
+def shown(table: Table) -> str:
     stream = io.StringIO()
-    Console(file=stream, width=200).print(as_table(found))
+    Console(file=stream, width=200).print(table)
     return stream.getvalue()
+
+
+def printed(found: Report) -> str:
+    return shown(as_table(found))
 
 
 def test_the_table_has_a_row_for_each_category_and_arm(tmp_path: Path) -> None:
@@ -86,6 +92,21 @@ def test_the_table_has_a_row_for_each_category_and_arm(tmp_path: Path) -> None:
     assert rows[4][:3] == ["auto", "40.0", "4.00x"]
     assert any(line.startswith("  mean of categories  auto") and "2.77x" in line for line in lines)
     assert "without loops" in printed(of(three_prompts(), tmp_path))
+
+
+def test_acceptance_by_match_length_is_of_all_answers_together(tmp_path: Path) -> None:
+    runs = three_prompts()
+    runs.add(made("1", "auto", category="x", matches=Matches((0, 0, 4, 0, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0, 0, 0))))
+    runs.add(made("2", "auto", category="x", matches=Matches((0, 0, 4, 0, 0, 0, 0, 2), (0, 0, 3, 0, 0, 0, 0, 2))))
+    runs.add(made("3", "auto", loops=True, category="y", matches=Matches((0,) * 7 + (8,), (0,) * 7 + (6,))))
+    found = of(runs, tmp_path)
+    rows = [line.split() for line in shown(as_match_table(found)).splitlines() if line]
+    assert rows[1] == ["all", "auto", "50%", "8", "80%", "10"]
+    assert rows[2] == ["without", "loops", "auto", "50%", "8", "100%", "2"]
+    told = json.loads(json.dumps(as_json(found)))["by_category"]["x"]["auto"]["by_match_length"]
+    assert told[2] == {"from": 2, "n_tried": 8, "n_right": 4}
+    assert [one["from"] for one in told] == [0, 1, 2, 3, 4, 6, 8, 16]
+    assert as_match_table(of(Runs(), tmp_path)).row_count == 0
 
 
 def test_nothing_measured_is_an_empty_report(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgespec.bench.matches import STARTS, Matches
 from edgespec.bench.plan import Turn
 from edgespec.bench.prompts import Prompt
 from edgespec.bench.runs import ANSWERS, HEAD, Identity, Measured, RunFolder, Runs
@@ -26,6 +27,10 @@ def both(prompt: str = "a", repeat: int = 0) -> list[Measured]:
     return [made(prompt, arm, repeat=repeat) for arm in ("off", "auto")]
 
 
+COUNTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=len(STARTS), max_size=len(STARTS))
+MATCHES = COUNTS.map(lambda pairs: Matches(tuple(map(max, pairs)), tuple(map(min, pairs))))
+
+
 @given(
     st.builds(
         Measured,
@@ -36,6 +41,7 @@ def both(prompt: str = "a", repeat: int = 0) -> list[Measured]:
         st.booleans(),
         *([st.text()] * 2),
         st.floats(0.0, 9.0),
+        MATCHES,
     )
 )
 def test_an_answer_comes_back_from_its_line(one: Measured) -> None:
@@ -81,6 +87,9 @@ def test_lines_that_are_no_answers_are_passed_over_and_counted(tmp_path: Path) -
         json.dumps({**whole, "decode_seconds": 0.0}),
         json.dumps({**whole, "total_seconds": 0.0}),
         json.dumps({**whole, "n_tokens": -1}),
+        json.dumps({**whole, "matches": 3}),
+        json.dumps({**whole, "matches": {"n_tried": [0], "n_right": [0]}}),
+        json.dumps({key: value for key, value in whole.items() if key != "matches"}),
         "[" * 100_000,
     ]
     with (tmp_path / ANSWERS).open("ab") as stream:

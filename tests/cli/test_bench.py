@@ -201,6 +201,14 @@ def test_a_measured_model_drafts_and_its_ledger_is_there(
     assert f"ledger of auto: {n_rounds} rounds replayed" in text
 
 
+def test_acceptance_by_match_length_has_a_table(bench_: Bench, toy: Path, prompts: Path, tmp_path: Path) -> None:
+    arguments = options(prompts, "--drafts", "recycle,lookup", "--max-tokens", 100, "--out", tmp_path / "run")
+    found = parsed(bench_(toy, *arguments, "--json"))
+    one = found["overall"]["recycle"]
+    assert sum(bucket["n_tried"] for bucket in one["by_match_length"]) > 0, one
+    assert "accepted, of, by match length" in bench_(toy, *arguments).stdout
+
+
 def test_another_tuning_is_another_measurement(
     bench_: Bench, toy: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
