@@ -2,8 +2,9 @@
 
     python tools/batches.py --prompts prompts.jsonl --sizes 1,2,4,8,16,32
 
-Each size asks so many prompts at once, plainly and with drafts, in turns whose order is reversed. All sequences share
-one pass and one budget of rows, so drafts should shrink by themselves as the batch grows.
+Every size answers the same prompts, as many as the largest size, so many of them at once and batch after batch, plainly
+and with drafts in turns whose order is reversed. All sequences of a batch share one pass and one budget of rows, so
+drafts should shrink by themselves as the batch grows.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from tools.asking import Asker, load_questions, read_sizes, reported
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """n answers at once. speedup: the median of the pairs, between least and largest. drafted_per_token: drafted
-    tokens of a sequence per token it emitted.
+    """n answers at once, batch after batch. speedup: the median of the pairs, between least and largest.
+    drafted_per_token: drafted tokens of a sequence per token it emitted.
     """
 
     n: int
@@ -52,6 +53,10 @@ class Run:
     seconds: float
     n_drafted: int
     n_accepted: int
+
+    def __add__(self, later: Run) -> Run:
+        n_tokens, seconds = self.n_tokens + later.n_tokens, self.seconds + later.seconds
+        return Run(n_tokens, seconds, self.n_drafted + later.n_drafted, self.n_accepted + later.n_accepted)
 
 
 def ask_at_once(asker: Asker, prompts: Seq[list[int]], options: GenerateOptions) -> Run:
@@ -72,9 +77,17 @@ def ask_at_once(asker: Asker, prompts: Seq[list[int]], options: GenerateOptions)
     )
 
 
+def ask_in_batches(asker: Asker, prompts: Seq[list[int]], n: int, options: GenerateOptions) -> Run:
+    """All prompts, n at once; the last batch may be smaller. Raises the engine's errors."""
+    batches = [prompts[first : first + n] for first in range(0, len(prompts), n)]
+    return sum((ask_at_once(asker, batch, options) for batch in batches), start=Run(0, 0.0, 0, 0))
+
+
 def measure(
     asker: Asker, prompts: Seq[list[int]], sizes: Seq[int], options: GenerateOptions, repeats: int, progress: Progress
 ) -> list[Batch]:
+    """Of the first prompts, as many as the largest size. Raises the engine's errors."""
+    prompts = prompts[: max(sizes)]
     task = progress.add_task("batches", total=2 * repeats * len(sizes))
     plain = GenerateOptions(options.sampling, options.max_tokens, draft=DraftChoice.OFF)
     found: list[Batch] = []
@@ -82,7 +95,7 @@ def measure(
         runs: tuple[list[Run], list[Run]] = ([], [])
         for turn in range(repeats):
             for arm in (0, 1) if turn % 2 == 0 else (1, 0):
-                runs[arm].append(ask_at_once(asker, prompts[:n], (plain, options)[arm]))
+                runs[arm].append(ask_in_batches(asker, prompts, n, (plain, options)[arm]))
                 progress.advance(task)
         found.append(_batch(n, *runs))
     return found

@@ -2,10 +2,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
+import pytest
 from click.testing import CliRunner
 
-from tools.batches import main
+from edgespec.engine import GenerateOptions
+from tools import batches
+from tools.asking import Asker
+from tools.batches import Run, ask_in_batches, main
 
 
 def test_every_size_is_measured_plain_and_drafted(toy: Path, questions: Path) -> None:
@@ -21,6 +26,21 @@ def test_every_size_is_measured_plain_and_drafted(toy: Path, questions: Path) ->
         assert one["drafted_per_token"] > 0.0
         assert 0.0 <= one["accepted"] <= 1.0
     assert "at once" in CliRunner().invoke(main, [*arguments, "--repeats", "1"]).stdout
+
+
+def test_every_prompt_is_asked_once_whatever_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[list[int]]] = []
+
+    def ask(_asker: Asker, prompts: list[list[int]], _options: GenerateOptions) -> Run:
+        asked.append(list(prompts))
+        return Run(len(prompts), 0.5, 2, 1)
+
+    monkeypatch.setattr(batches, "ask_at_once", ask)
+    prompts = [[i] for i in range(5)]
+    asker = cast(Asker, None)
+    assert ask_in_batches(asker, prompts, 2, GenerateOptions()) == Run(5, 1.5, 6, 3)
+    assert [len(batch) for batch in asked] == [2, 2, 1]
+    assert [one for batch in asked for one in batch] == prompts
 
 
 def test_more_answers_than_prompts_are_refused(toy: Path, questions: Path) -> None:
