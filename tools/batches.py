@@ -4,7 +4,8 @@
 
 Every size answers the same prompts, as many as the largest size, so many of them at once and batch after batch, plainly
 and with drafts in turns whose order is reversed. All sequences of a batch share one pass and one budget of rows, so
-drafts should shrink by themselves as the batch grows.
+drafts should shrink by themselves as the batch grows. An engine answers `engine.cache.MAX_SEQUENCES` at a time: of a
+larger batch the rest waits, so that its figures are those of a queue.
 """
 
 from __future__ import annotations

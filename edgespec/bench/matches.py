@@ -8,7 +8,6 @@ wrong token nothing is known; several guesses for one place are one try. Pure.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from itertools import pairwise
@@ -53,15 +52,14 @@ def names() -> list[str]:
     return [*closed, f"{STARTS[-1]}+"]
 
 
-def matches(prompt: Seq[int], rounds: Iterable[RoundReport]) -> Matches:
+def matches(prompt: Seq[int], rounds: Seq[RoundReport]) -> Matches:
     """Of one answer, by the reports of all its rounds in order."""
-    reports = list(rounds)
-    if not any(report.tree_tokens for report in reports):
+    if not any(report.tree_tokens for report in rounds):
         return NO_MATCHES
-    text = [*prompt, *(token for report in reports for token in report.tokens)]
+    text = [*prompt, *(token for report in rounds for token in report.tokens)]
     lengths, position = match_lengths(text), len(prompt)
     tried, right = [0] * len(STARTS), [0] * len(STARTS)
-    for report in reports:
+    for report in rounds:
         for depth, came_true in enumerate(tries(report)):
             bucket = bisect_right(STARTS, lengths[position + depth]) - 1
             tried[bucket] += 1

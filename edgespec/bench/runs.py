@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from edgespec.bench.matches import NO_MATCHES, Matches
+from edgespec.bench.matches import Matches
 from edgespec.bench.plan import Turn
 from edgespec.bench.prompts import Prompt
 from edgespec.errors import BadInput, DiskFull
@@ -81,7 +81,7 @@ class Measured:
     finish: str
     digest: str
     plain_seconds: float
-    matches: Matches = NO_MATCHES
+    matches: Matches
 
     def to_line(self) -> str:
         return json.dumps(asdict(self))
