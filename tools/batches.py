@@ -4,8 +4,8 @@
 
 Every size answers the same prompts, as many as the largest size, so many of them at once and batch after batch, plainly
 and with drafts in turns whose order is reversed. All sequences of a batch share one pass and one budget of rows, so
-drafts should shrink by themselves as the batch grows. An engine answers `engine.cache.MAX_SEQUENCES` at a time: of a
-larger batch the rest waits, so that its figures are those of a queue.
+drafts should shrink by themselves as the batch grows. Fewer share a pass while prompts are read and when some are over;
+how many did, is measured.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ if __name__ == "__main__":  # started as a script: imports begin at the reposito
 from edgespec.choice import DraftChoice
 from edgespec.engine import Engine, EngineOptions, GenerateOptions
 from edgespec.errors import BadInput
+from edgespec.events import RoundReport
 from tools.asking import Asker, load_questions, read_sizes, reported
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """n answers at once, batch after batch. speedup: the median of the pairs, between least and largest.
-    drafted_per_token: drafted tokens of a sequence per token it emitted.
+    drafted_per_token: drafted tokens of a sequence per token it emitted. together: sequences that shared a plain pass,
+    on average over the tokens it gave.
     """
 
     n: int
@@ -46,25 +48,41 @@ class Batch:
     largest: float
     drafted_per_token: float
     accepted: float
+    together: float
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
+    """n_rounds: of each sequence. n_rows: of the passes of these rounds."""
+
     n_tokens: int
     seconds: float
     n_drafted: int
     n_accepted: int
+    n_rounds: int
+    n_rows: int
 
     def __add__(self, later: Run) -> Run:
-        n_tokens, seconds = self.n_tokens + later.n_tokens, self.seconds + later.seconds
-        return Run(n_tokens, seconds, self.n_drafted + later.n_drafted, self.n_accepted + later.n_accepted)
+        return Run(
+            self.n_tokens + later.n_tokens,
+            self.seconds + later.seconds,
+            self.n_drafted + later.n_drafted,
+            self.n_accepted + later.n_accepted,
+            self.n_rounds + later.n_rounds,
+            self.n_rows + later.n_rows,
+        )
 
 
 def ask_at_once(asker: Asker, prompts: Seq[list[int]], options: GenerateOptions) -> Run:
     """From the moment all are queued until the last one is complete. Raises the engine's errors."""
     engine = asker.engine
+    n_rows: list[int] = []
+
+    def note(report: RoundReport) -> None:
+        n_rows.append(report.n_rows)
+
     began = time.perf_counter()
-    answers = [engine.submit(engine.new_sequence(), False, prompt, options) for prompt in prompts]
+    answers = [engine.submit(engine.new_sequence(), False, prompt, options, on_round=note) for prompt in prompts]
     for answer in answers:
         for _ in answer:
             pass
@@ -75,13 +93,15 @@ def ask_at_once(asker: Asker, prompts: Seq[list[int]], options: GenerateOptions)
         seconds,
         sum(one.timings.draft_n for one in done),
         sum(one.timings.draft_n_accepted for one in done),
+        len(n_rows),
+        sum(n_rows),
     )
 
 
 def ask_in_batches(asker: Asker, prompts: Seq[list[int]], n: int, options: GenerateOptions) -> Run:
     """All prompts, n at once; the last batch may be smaller. Raises the engine's errors."""
     batches = [prompts[first : first + n] for first in range(0, len(prompts), n)]
-    return sum((ask_at_once(asker, batch, options) for batch in batches), start=Run(0, 0.0, 0, 0))
+    return sum((ask_at_once(asker, batch, options) for batch in batches), start=Run(0, 0.0, 0, 0, 0, 0))
 
 
 def measure(
@@ -110,7 +130,8 @@ def _batch(n: int, plain: Seq[Run], drafted: Seq[Run]) -> Batch:
     n_tokens = sum(run.n_tokens for run in drafted)
     accepted = sum(run.n_accepted for run in drafted) / n_drafted if n_drafted else 0.0
     spread = (median(ratios), min(ratios), max(ratios))
-    return Batch(n, speeds[0], speeds[1], *spread, n_drafted / n_tokens, accepted)
+    together = sum(run.n_rows for run in plain) / sum(run.n_rounds for run in plain)
+    return Batch(n, speeds[0], speeds[1], *spread, n_drafted / n_tokens, accepted, together)
 
 
 def show(found: Seq[Batch], console: Console) -> None:
@@ -124,6 +145,7 @@ def show(found: Seq[Batch], console: Console) -> None:
         "to",
         "drafted per token",
         "accepted",
+        "together",
     ):
         table.add_column(column, justify="right")
     for one in found:
@@ -136,6 +158,7 @@ def show(found: Seq[Batch], console: Console) -> None:
             f"{one.largest:.3f}",
             f"{one.drafted_per_token:.3f}",
             f"{one.accepted:.0%}",
+            f"{one.together:.1f}",
         )
     console.print(table)
 
@@ -170,7 +193,8 @@ def main(
     with reported():
         counts = read_sizes("--sizes", sizes)
         options = GenerateOptions(max_tokens=max_tokens, draft=DraftChoice.parse(draft))
-        with Engine.open(model, EngineOptions(ctx_size, threads)) as engine, Progress(console=console) as progress:
+        wanted = EngineOptions(ctx_size, threads, parallel=max(counts))
+        with Engine.open(model, wanted) as engine, Progress(console=console) as progress:
             asker = Asker(engine)
             known = [asker.tokens(one.text) for one in load_questions(prompts, 1 << 30)]
             short = [tokens for tokens in known if len(tokens) <= longest_prompt]

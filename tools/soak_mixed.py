@@ -15,7 +15,6 @@ import click
 import psutil
 
 from edgespec.engine import GenerateOptions
-from edgespec.engine.cache import MAX_SEQUENCES
 from edgespec.errors import EdgeSpecError
 from tools.fuzz_requests import Maker
 from tools.soak_clients import Call, Client, Leaves, Outcome, work
@@ -33,12 +32,15 @@ SPARE_TOKENS = 4
 
 @dataclass(frozen=True, slots=True)
 class Soaked:
-    """first_text_seconds: of the streams that were read, in no order. rss_bytes: after each answer."""
+    """first_text_seconds: of the streams that were read, in no order. rss_bytes: after each answer. n_kept: so many
+    sequences may be held, for prompts that begin like theirs.
+    """
 
     outcomes: tuple[Outcome, ...]
     rss_bytes: tuple[int, ...]
     n_open: int
     n_held: int
+    n_kept: int
     cache_is_free: bool
 
     @property
@@ -55,8 +57,8 @@ class Soaked:
         found = [f"request {one.number}: {one.error}" for one in self.outcomes if one.error]
         if self.n_open:
             found.append(f"{self.n_open} requests are still open")
-        if self.n_held > MAX_SEQUENCES:  # so many are kept on purpose, for prompts that begin like theirs
-            found.append(f"{self.n_held} sequences are held and {MAX_SEQUENCES} may be")
+        if self.n_held > self.n_kept:
+            found.append(f"{self.n_held} sequences are held and {self.n_kept} may be")
         if not self.cache_is_free:
             found.append("a prompt that needs the whole cache was not answered")
         if self.grown_bytes > ALLOWED_GROWTH_BYTES:
@@ -79,7 +81,9 @@ def soak(engine: WatchedEngine, n: int, n_clients: int, seed: int, most_tokens: 
 
             outcomes = work(clients, calls, told)
         n_open = settled(running)
-    return Soaked(tuple(outcomes), tuple(rss), n_open, engine.n_held, cache_is_free(engine))
+    return Soaked(
+        tuple(outcomes), tuple(rss), n_open, engine.n_held, engine.settings.max_sequences, cache_is_free(engine)
+    )
 
 
 def settled(running: Served, patience_seconds: float = SETTLE_SECONDS) -> int:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
 from edgespec.errors import BadInput
+from edgespec.spec.ports import USUAL_SEQUENCES
 
 # llama.cpp's own limits: it throws or aborts beyond them.
 MAX_IDS = 256
@@ -46,7 +47,7 @@ class LlamaSettings:
     extra_buffers: weight repacking and AMX. swa_full: sliding-window layers get as many cells as the others, so that
     rewinds need no re-reading; else they get one window per sequence id. n_gpu_layers: 0 keeps the model on the CPU, -1
     offloads every layer. max_leaves: leaves of one draft tree. max_sequences: sequences that may have such trees at the
-    same time; more of them share the max_sequences * max_leaves ids. n_threads_batch: for passes of two rows and more,
+    same time; the engine keeps no more of them. n_threads_batch: for passes of two rows and more,
     0 for as many as `n_threads`. main_gpu: the one that holds all offloaded layers, counted from 0; SPLIT shares them
     out among all GPUs. Raises BadInput for values that cannot work.
     """
@@ -61,7 +62,7 @@ class LlamaSettings:
     prefill_chunk: int = 256
     max_rows: int = 32
     max_leaves: int = 8
-    max_sequences: int = 4
+    max_sequences: int = USUAL_SEQUENCES
     n_threads_batch: int = 0
     main_gpu: int = SPLIT
 

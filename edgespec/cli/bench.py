@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.cli.options import ModelFlags, model_options
+from edgespec.cli.options import ModelFlags, engine_options, model_options
 from edgespec.cli.paint import choose_look
 from edgespec.cli.run import INTERRUPTED
 from edgespec.errors import BadInput, EngineFailure
@@ -133,7 +133,7 @@ def measured(
     load_prompts(job.prompts)  # a file that cannot be used is said before a model is fetched
     found, load_at_start = find_model(model, flags, screen), load_now()
     extras = Extras(drafters=job.drafters, journal=journal.note if journal else None)
-    with load_model(found, flags, screen, extras).engine as engine, _bar(screen) as on_turn:
+    with load_model(found, engine_options(flags), screen, extras).engine as engine, _bar(screen) as on_turn:
         where = place(found.name, library_fingerprint(), engine.settings, load_at_start)
         return run(job, engine, found.card, where, out, screen.notice, on_turn, journal)
 

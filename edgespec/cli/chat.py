@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,7 @@ from edgespec.cli.options import (
     ModelFlags,
     answer_options,
     color_option,
+    engine_options,
     generate_options,
     model_options,
     template_option,
@@ -56,16 +58,17 @@ def chat(
     from edgespec.cli.session import Session
     from edgespec.config import data_dir
 
+    usual = replace(engine_options(model_flags), tune_when_idle=sys.stdin.isatty())
     screen, keyboard = Screen(choose_look(color)), Keyboard()
 
     def open_other(name: str) -> OpenedModel:
         with keyboard.asking():
             found = find_model(name, model_flags, screen)
-        return load_model(found, model_flags, screen, tune_when_idle=sys.stdin.isatty())
+        return load_model(found, usual, screen)
 
     found = find_model(model, model_flags, screen)
     with keyboard.holding_keys():
-        opened = load_model(found, model_flags, screen, tune_when_idle=sys.stdin.isatty())
+        opened = load_model(found, usual, screen)
         with opened.engine:  # closed again by the session, which may have another one by then
             session = Session(opened, opened.engine.conversation(system or "", template), options, screen, open_other)
             session.explain_template(template)

@@ -137,7 +137,7 @@ def _ask(
     from edgespec.engine.arrangement import USUAL_ANSWER
     from edgespec.events import Finish
 
-    with load_model(found, flags, screen).engine as engine:
+    with load_model(found, engine_options(flags), screen).engine as engine:
         if engine.header.has_chat_template:
             answer = engine.conversation().say(prompt, options)
         else:

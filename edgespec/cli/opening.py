@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import FrameType
 
 from rich.status import Status
@@ -14,7 +14,7 @@ from rich.status import Status
 from edgespec.cli.downloads import ensure_model
 from edgespec.cli.options import ModelFlags, engine_options
 from edgespec.cli.screen import Screen
-from edgespec.engine import Engine, Extras
+from edgespec.engine import Engine, EngineOptions, Extras
 from edgespec.engine.progress import Progress
 from edgespec.errors import EdgeSpecError
 from edgespec.library.resolve import ResolvedModel
@@ -30,7 +30,7 @@ class OpenedModel:
 
 def open_model(model: str | None, flags: ModelFlags, screen: Screen, extras: Extras | None = None) -> OpenedModel:
     """Find and load. Raises EdgeSpecErrors and KeyboardInterrupt; nothing stays loaded then."""
-    return load_model(find_model(model, flags, screen), flags, screen, extras)
+    return load_model(find_model(model, flags, screen), engine_options(flags), screen, extras)
 
 
 def find_model(model: str | None, flags: ModelFlags, screen: Screen) -> ResolvedModel:
@@ -41,13 +41,11 @@ def find_model(model: str | None, flags: ModelFlags, screen: Screen) -> Resolved
 
 def load_model(
     found: ResolvedModel,
-    flags: ModelFlags,
+    options: EngineOptions,
     screen: Screen,
     extras: Extras | None = None,
-    tune_when_idle: bool = False,
 ) -> OpenedModel:
     """Raises the engine's errors, and KeyboardInterrupt; nothing stays loaded then."""
-    options = replace(engine_options(flags), tune_when_idle=tune_when_idle)
     with screen.console.status(f"loading {found.name}") as status:
         loading = Loading(status)
         with loading.holding_ctrl_c():

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import secrets
 import signal
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from edgespec.cli.options import (
     AnswerFlags,
     ModelFlags,
     answer_options,
+    engine_options,
     generate_options,
     model_options,
     template_option,
@@ -36,6 +38,7 @@ PACKAGES = ("starlette", "uvicorn")
 TERMINATED = 143
 HOST_HELP = "Where to listen; any other than this machine's own 127.0.0.1 needs a key."
 KEY_HELP = "What clients must send; best given in EDGESPEC_KEY, for others can read a command line."
+PARALLEL_HELP = "Answers made at a time, and conversations kept to go on with; each takes its part of --ctx-size."
 MOST_HELP = "Answered and waiting at a time; further ones get status 429."
 SIDECAR_HELP = (
     "Serve the program that started this one: a free port, one JSON line on stdout when ready, "
@@ -50,6 +53,7 @@ SIDECAR_HELP = (
 @click.option("--key", envvar="EDGESPEC_KEY", help=KEY_HELP)
 @click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="Let pages of this origin ask; can be repeated.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Another name of this server; can be repeated.")
+@click.option("--parallel", type=int, default=4, show_default=True, metavar="N", help=PARALLEL_HELP)
 @click.option("--max-requests", type=click.IntRange(1), default=20, show_default=True, help=MOST_HELP)
 @click.option("--sidecar", is_flag=True, help=SIDECAR_HELP)
 @template_option
@@ -62,6 +66,7 @@ def serve(
     key: str | None,
     allow_origin: tuple[str, ...],
     allow_host: tuple[str, ...],
+    parallel: int,
     max_requests: int,
     sidecar: bool,
     template: str | None,
@@ -87,6 +92,7 @@ def serve(
     from edgespec.server.wire import Defaults
 
     model_flags, answer_flags = with_draft_model(model_flags, answer_flags)
+    options = replace(engine_options(model_flags), parallel=parallel, tune_when_idle=not sidecar)
     drawn = secrets.token_urlsafe(24) if sidecar and not key else ""
     access = Access(host, allow_host, allow_origin, key or drawn)
     defaults = Defaults(generate_options(answer_flags), answer_flags.seed)
@@ -94,7 +100,7 @@ def serve(
     usual_port = 0 if sidecar else DEFAULT_PORT
     with Ending(screen, sidecar) as ending, listen(host, usual_port if port is None else port) as listening:
         found = find_model(model, model_flags, screen)
-        with load_model(found, model_flags, screen, tune_when_idle=not sidecar).engine as engine:
+        with load_model(found, options, screen).engine as engine:
             handshake = Handshake(host, listening.getsockname()[1], engine.name, drawn)
             server = make_server(
                 engine,

@@ -11,10 +11,6 @@ from edgespec.engine.job import Job, Request
 from edgespec.events import Notice
 from edgespec.spec.ports import SequenceId, Target
 
-# Sequences in the cache at a time, running and idle: as many as a target of LlamaSettings' default size has ids for.
-# Beyond them requests wait, and idle conversations are forgotten, oldest first; they are read again when they go on.
-MAX_SEQUENCES = 4
-
 
 @dataclass(slots=True)
 class Cached:
@@ -27,7 +23,9 @@ class Cached:
 
 
 class CacheBook:
-    """The order of `_cached` is the order of last use."""
+    """The order of `_cached` is the order of last use. Beyond the target's `max_sequences` requests wait, and idle
+    conversations are forgotten, oldest first; they are read again when they go on.
+    """
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -40,14 +38,14 @@ class CacheBook:
         An exact one has the cache to itself: other cells between its own change the order of summation, and so the
         last bits.
         """
-        n_ctx = self._target.capabilities.n_ctx
+        n_ctx, most = self._target.capabilities.n_ctx, self._target.capabilities.max_sequences
         busy = {one.sequence for one in running}
         needed = sum(self._extent(one, n_ctx) for one in (request, *running))
         alone = request.options.exact or any(one.options.exact for one in running)
-        if running and (alone or needed > n_ctx or request.sequence in busy or len(running) >= MAX_SEQUENCES):
+        if running and (alone or needed > n_ctx or request.sequence in busy or len(running) >= most):
             return False
         idle = [s for s in self._cached if s not in busy and s != request.sequence]
-        while idle and (alone or needed + self._n_cells(idle) > n_ctx or len(idle) + len(running) >= MAX_SEQUENCES):
+        while idle and (alone or needed + self._n_cells(idle) > n_ctx or len(idle) + len(running) >= most):
             self.release(idle.pop(0))
         return True
 

@@ -74,7 +74,13 @@ def tuned_as(settings: LlamaSettings, tuning: Tuning | None) -> Tuned | None:
 
 def tuned_settings(wanted: LlamaSettings, tuned: Tuned) -> LlamaSettings:
     """What was measured to be fastest, with the room that this caller wants."""
-    return replace(tuned.settings, n_ctx=wanted.n_ctx, swa_full=wanted.swa_full, max_leaves=wanted.max_leaves)
+    return replace(
+        tuned.settings,
+        n_ctx=wanted.n_ctx,
+        swa_full=wanted.swa_full,
+        max_leaves=wanted.max_leaves,
+        max_sequences=wanted.max_sequences,
+    )
 
 
 def wanted_settings(header: GgufHeader, options: EngineOptions) -> LlamaSettings:
@@ -86,6 +92,7 @@ def wanted_settings(header: GgufHeader, options: EngineOptions) -> LlamaSettings
         n_threads=threads,
         extra_buffers=options.extra_buffers,
         n_gpu_layers=options.gpu_layers or 0,
+        max_sequences=options.parallel,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from edgespec.choice import DraftChoice
 from edgespec.errors import BadInput
 from edgespec.spec.law import SamplingSettings
+from edgespec.spec.ports import USUAL_SEQUENCES
 from edgespec.spec.ratio import PATH, VERIFIER_NAMES
 from edgespec.text.grammar import Grammar
 
@@ -15,6 +16,8 @@ from edgespec.text.grammar import Grammar
 DEFAULT_MAX_TOKENS = 1024
 # As many as the OpenAI API gives beside a token.
 MAX_TOP_LOGPROBS = 20
+# One pass has so many rows, and llama.cpp ids for so many sequences with a tree each.
+MAX_PARALLEL = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class EngineOptions:
     GGUF, a step model's folder, or a name; None lets a known pair's draft be used where it is on disk and was measured
     to pay, "" never. draft_device: where it runs: "cpu", "gpu", an execution provider of ONNX Runtime for a step model,
     or "auto" for the one of these that was measured to gain most. corpus: files and folders of texts that answers may
-    resemble. remember: keep answers on this machine, to draft from them later.
+    resemble. remember: keep answers on this machine, to draft from them later. parallel: answers made at a time (1 to
+    32), and conversations kept in the cache; further ones wait, and the one longest out of use is read again.
     """
 
     ctx_size: int = 4096
@@ -38,11 +42,15 @@ class EngineOptions:
     draft_device: str = "auto"
     corpus: tuple[Path, ...] = ()
     remember: bool = False
+    parallel: int = USUAL_SEQUENCES
 
     def __post_init__(self) -> None:
         _at_least("--ctx-size", self.ctx_size, 64)
         _at_least("--threads", self.threads, 1)
         _at_least("--gpu-layers", self.gpu_layers, -1)
+        _at_least("--parallel", self.parallel, 1)
+        if self.parallel > MAX_PARALLEL:
+            raise BadInput(f"--parallel {self.parallel}", f"one pass has room for {MAX_PARALLEL}", "give fewer")
 
 
 @dataclass(frozen=True, slots=True)

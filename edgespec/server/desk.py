@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgespec.engine import CancelToken, Engine
-from edgespec.engine.cache import MAX_SEQUENCES
 from edgespec.engine.streaming import AsyncAnswer
 from edgespec.errors import EdgeSpecError
 from edgespec.events import Completion, Finish
@@ -83,7 +82,8 @@ class Desk:
         self._reader = reader
         self._metrics = metrics
         self._clock = clock
-        self._shelf = Shelf(engine.new_sequence, engine.release, MAX_SEQUENCES)
+        self._n_at_once = engine.settings.max_sequences
+        self._shelf = Shelf(engine.new_sequence, engine.release, self._n_at_once)
         self._n_open = 0
         self._usual_seconds = 1.0
         self._tokens: set[CancelToken] = set()
@@ -188,7 +188,7 @@ class Desk:
 
     def _retry_after(self) -> int:
         """Until about one of the waiting has begun, rounded up."""
-        return max(1, min(MOST_RETRY_SECONDS, math.ceil(self._usual_seconds / MAX_SEQUENCES)))
+        return max(1, min(MOST_RETRY_SECONDS, math.ceil(self._usual_seconds / self._n_at_once)))
 
     async def _end(self, ticket: Ticket, sequence: int, started: float, cancel: CancelToken) -> None:
         tokens = ticket.read.tokens

@@ -20,6 +20,9 @@ IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float32]
 SequenceId = int
 
+# Conversations at a time, where nobody says how many: their caches share one context.
+USUAL_SEQUENCES = 4
+
 
 class Needs(Flag):
     """What a drafter reads when it observes a commit, so that the target provides it."""
@@ -37,6 +40,7 @@ class Capabilities:
     max_chunk: tokens of one extend call. max_leaves: leaves one tree may have, given the ids that are left.
     can_rollback: False for recurrent and hybrid models, which then decode plainly.
     width_classes: sets of verify widths whose rows were found bitwise equal to each other; empty when not probed.
+    max_sequences: sequences that may be cached at a time, running and idle.
     """
 
     n_ctx: int
@@ -46,6 +50,7 @@ class Capabilities:
     max_leaves: int
     can_rollback: bool
     width_classes: tuple[tuple[int, ...], ...] = ()
+    max_sequences: int = USUAL_SEQUENCES
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,9 @@ def test_an_open_door_is_refused_before_anything_is_loaded(invoke: Invoke) -> No
 def test_values_that_cannot_be_are_wrong_usage(invoke: Invoke) -> None:
     assert invoke("serve", "--port", "70000").exit_code == 2
     assert invoke("serve", "--max-requests", "0").exit_code == 2
+    result = invoke("serve", "no-such-model", "--parallel", "33")
+    assert result.exit_code == 13
+    assert "--parallel 33" in result.stderr
 
 
 def test_a_port_in_use_is_said_before_anything_is_loaded(invoke: Invoke) -> None:

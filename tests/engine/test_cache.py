@@ -8,12 +8,12 @@ import pytest
 from edgespec.backend.settings import LlamaSettings
 from edgespec.backend.toy import ToyModel
 from edgespec.engine.answer import Answer, CancelToken
-from edgespec.engine.cache import MAX_SEQUENCES, CacheBook
+from edgespec.engine.cache import CacheBook
 from edgespec.engine.job import Clocked, Job, Request
 from edgespec.engine.options import GenerateOptions
 from edgespec.events import Notice
 from edgespec.spec.law import Law, SamplingSettings
-from edgespec.spec.ports import Capabilities
+from edgespec.spec.ports import USUAL_SEQUENCES, Capabilities
 from edgespec.text.stream import TextStream
 from tests.engine.toy_engine import EngineTarget, SmallVocabulary
 
@@ -177,7 +177,7 @@ def test_a_request_waits_for_those_that_run() -> None:
     assert book.book.reserve(request(3, [1] * 10), running)
     assert not book.book.reserve(request(3, [1] * 11), running)
     assert not book.book.reserve(request(2, [1]), running)  # its sequence is busy
-    few = [request(sequence, [1]) for sequence in range(MAX_SEQUENCES)]
+    few = [request(sequence, [1]) for sequence in range(LIMITS.max_sequences)]
     assert not book.book.reserve(request(9, [1]), few)
     assert book.book.reserve(request(9, [1]), few[1:])
 
@@ -193,10 +193,20 @@ def test_running_caches_are_never_dropped() -> None:
     assert book.target.live() == {1, 3}
 
 
-def test_a_target_of_default_size_has_room_for_all_sequences() -> None:
-    settings = LlamaSettings()
-    assert settings.max_sequences >= MAX_SEQUENCES
-    assert settings.windowed().n_ids >= MAX_SEQUENCES
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_the_target_says_how_many_there_may_be(most: int) -> None:
+    book = Book(replace(LIMITS, max_sequences=most))
+    idle(book, *[1] * most)
+    assert book.book.reserve(request(9, [1]), [])
+    assert book.target.live() == set(range(2, most + 1))
+    running = [request(sequence, [1]) for sequence in range(20, 20 + most)]
+    assert not book.book.reserve(request(9, [1]), running)
+    assert book.book.reserve(request(9, [1]), running[1:])
+    assert book.target.live() == set()
+
+
+def test_a_target_of_default_size_has_an_id_for_each_sequence() -> None:
+    assert LlamaSettings().max_sequences == LlamaSettings().windowed().n_ids == USUAL_SEQUENCES
 
 
 def test_a_released_sequence_is_read_anew() -> None:

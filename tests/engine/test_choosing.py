@@ -15,7 +15,7 @@ from edgespec.engine.choosing import (
     tuned_settings,
     wanted_settings,
 )
-from edgespec.engine.options import EngineOptions
+from edgespec.engine.options import MAX_PARALLEL, EngineOptions
 from edgespec.errors import NotEnoughMemory
 from edgespec.events import Notice
 from edgespec.library.memory import estimate
@@ -66,6 +66,15 @@ def test_what_is_wanted_follows_the_options_and_the_model() -> None:
     assert wanted_settings(header(), EngineOptions(ctx_size=4096)).n_ctx == 4096  # the file states no limit
     assert wanted_settings(model, EngineOptions(gpu_layers=-1)).n_gpu_layers == -1
     assert wanted_settings(model, EngineOptions()).n_threads >= 1
+
+
+def test_as_many_sequences_as_are_wanted_and_one_tuning_for_all() -> None:
+    """With the usual number the settings are the default's, so what was tried and measured of them counts."""
+    usual, most = (wanted_settings(header(), EngineOptions(threads=2, parallel=n)) for n in (4, MAX_PARALLEL))
+    assert usual == LlamaSettings(n_threads=2)
+    assert (most.max_sequences, most.windowed().n_ids) == (MAX_PARALLEL, MAX_PARALLEL)
+    assert tuned_settings(most, TUNING.choices[0].tuned).max_sequences == MAX_PARALLEL
+    assert tuned_as(tuned_settings(most, TUNING.choices[0].tuned), TUNING) == TUNING.choices[0].tuned
 
 
 def test_a_small_window_cache_where_the_full_one_does_not_fit() -> None:

@@ -20,6 +20,8 @@ def test_what_is_not_chosen() -> None:
         ("--ctx-size 63", lambda: EngineOptions(ctx_size=63)),
         ("--threads 0", lambda: EngineOptions(threads=0)),
         ("--gpu-layers -2", lambda: EngineOptions(gpu_layers=-2)),
+        ("--parallel 0", lambda: EngineOptions(parallel=0)),
+        ("--parallel 33", lambda: EngineOptions(parallel=33)),
         ("--max-tokens 0", lambda: GenerateOptions(max_tokens=0)),
         ("stop string ''", lambda: GenerateOptions(stop=("a", ""))),
         ("--logprobs -1", lambda: GenerateOptions(n_top_logprobs=-1)),
@@ -33,7 +35,7 @@ def test_values_that_cannot_work_are_named(name: str, make: type) -> None:
 
 
 def test_the_least_that_works() -> None:
-    EngineOptions(ctx_size=64, threads=1, gpu_layers=-1)
+    EngineOptions(ctx_size=64, threads=1, gpu_layers=-1, parallel=1)
     GenerateOptions(max_tokens=1, stop=("a",), n_top_logprobs=0)
 
 

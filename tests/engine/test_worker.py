@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from edgespec.backend.toy import ToyModel
 from edgespec.draft.lookup import LookupDrafter
 from edgespec.engine.answer import Answer, CancelToken
-from edgespec.engine.cache import MAX_SEQUENCES
 from edgespec.engine.job import Request
 from edgespec.errors import BadInput, EngineFailure
 from edgespec.events import Finish, Piece, RoundReport
@@ -144,7 +143,7 @@ def test_many_threads_ask_at_once() -> None:
             thread.join(DEADLINE_SECONDS)
         for place, request in enumerate(requests):
             expect(answers[place], request)
-    assert max(len(one.rows) for one in desk.target.passes) <= MAX_SEQUENCES
+    assert max(len(one.rows) for one in desk.target.passes) <= LIMITS.max_sequences
 
 
 def test_exact_answers_among_fast_ones_are_exact_and_alone_in_the_cache() -> None:

@@ -86,7 +86,9 @@ class EngineTarget(ToyTarget):
         self.late: type[Exception] = Late
         self.limit_seconds = math.inf
         self.n_threads, self.n_threads_batch = 2, 0
-        self.settings = LlamaSettings(n_ctx=limits.n_ctx, prefill_chunk=limits.max_chunk, max_rows=limits.max_rows)
+        self.settings = LlamaSettings(
+            limits.n_ctx, prefill_chunk=limits.max_chunk, max_rows=limits.max_rows, max_sequences=limits.max_sequences
+        )
         self.passes: list[Pass] = []
         self.origin: dict[SequenceId, list[str]] = {}
         self.before_pass: Callable[[Pass], None] | None = None

@@ -17,7 +17,6 @@ import pytest
 from edgespec.backend.toy import ToyModel
 from edgespec.choice import DraftChoice
 from edgespec.engine import CancelToken, Engine, GenerateOptions
-from edgespec.engine.cache import MAX_SEQUENCES
 from edgespec.errors import BadInput, EngineFailure
 from edgespec.server.desk import ClientLeft, Desk, Limits
 from edgespec.server.metrics import Metrics
@@ -192,12 +191,12 @@ def test_a_prompt_whose_client_has_left_is_not_read_to_its_end(stream: bool) -> 
 def test_a_request_that_waits_is_dropped_when_its_client_leaves(stream: bool, caplog: pytest.LogCaptureFixture) -> None:
     target = toy()
     gate = Gate(target, lambda one: one.width > 0)
-    with served(target) as server, server.http() as client, ThreadPoolExecutor(MAX_SEQUENCES) as pool:
-        first = [pool.submit(asked, client, max_tokens=3) for _ in range(MAX_SEQUENCES)]
+    with served(target) as server, server.http() as client, ThreadPoolExecutor(LIMITS.max_sequences) as pool:
+        first = [pool.submit(asked, client, max_tokens=3) for _ in range(LIMITS.max_sequences)]
         gate.wait_until_reached()
-        until(lambda: server.n_open() == MAX_SEQUENCES)
+        until(lambda: server.n_open() == LIMITS.max_sequences)
         with server.send("/v1/completions", prompt=LONG, stream=stream):
-            until(lambda: server.n_open() == MAX_SEQUENCES + 1)
+            until(lambda: server.n_open() == LIMITS.max_sequences + 1)
         gate.open()
         assert all(one.result().json()["usage"]["completion_tokens"] == 3 for one in first)
         until(lambda: server.n_open() == 0)
@@ -214,7 +213,7 @@ def test_random_disconnects_leave_no_sequence_behind() -> None:
         with ThreadPoolExecutor(6) as pool:
             list(pool.map(lambda seed: wander(server, seed), range(36)))
         until(lambda: server.n_open() == 0)
-        assert len(target.live()) <= MAX_SEQUENCES
+        assert len(target.live()) <= LIMITS.max_sequences
         with server.http() as client:
             assert asked(client, max_tokens=30).json()["choices"][0]["text"] == expected
 

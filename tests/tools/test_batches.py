@@ -25,6 +25,7 @@ def test_every_size_is_measured_plain_and_drafted(toy: Path, questions: Path) ->
         assert 0.0 < one["least"] <= one["speedup"] <= one["largest"]
         assert one["drafted_per_token"] > 0.0
         assert 0.0 <= one["accepted"] <= 1.0
+        assert one["n"] - 1 < one["together"] <= one["n"]
     assert "at once" in CliRunner().invoke(main, [*arguments, "--repeats", "1"]).stdout
 
 
@@ -33,12 +34,12 @@ def test_every_prompt_is_asked_once_whatever_the_size(monkeypatch: pytest.Monkey
 
     def ask(_asker: Asker, prompts: list[list[int]], _options: GenerateOptions) -> Run:
         asked.append(list(prompts))
-        return Run(len(prompts), 0.5, 2, 1)
+        return Run(len(prompts), 0.5, 2, 1, 4, 8)
 
     monkeypatch.setattr(batches, "ask_at_once", ask)
     prompts = [[i] for i in range(5)]
     asker = cast(Asker, None)
-    assert ask_in_batches(asker, prompts, 2, GenerateOptions()) == Run(5, 1.5, 6, 3)
+    assert ask_in_batches(asker, prompts, 2, GenerateOptions()) == Run(5, 1.5, 6, 3, 12, 24)
     assert [len(batch) for batch in asked] == [2, 2, 1]
     assert [one for batch in asked for one in batch] == prompts
 

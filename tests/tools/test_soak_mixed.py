@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from edgespec.engine import EngineOptions, GenerateOptions
-from edgespec.engine.cache import MAX_SEQUENCES, CacheBook
+from edgespec.engine.cache import CacheBook
 from tools.soak_clients import Leaves, Outcome
 from tools.soak_mixed import ALLOWED_GROWTH_BYTES, Soaked, cache_is_free, lines, percentile, settled, soak
 from tools.soak_server import WatchedEngine, open_watched, served
 
-FINE = Soaked((Outcome(0, Leaves.NEVER, 0.25, ""), Outcome(1, Leaves.UNREAD, None, "")), (100, 100), 0, 4, True)
+FINE = Soaked((Outcome(0, Leaves.NEVER, 0.25, ""), Outcome(1, Leaves.UNREAD, None, "")), (100, 100), 0, 4, 4, True)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_small_soak_leaves_nothing(engine: WatchedEngine) -> None:
     [
         (replace(FINE, outcomes=(Outcome(7, Leaves.NEVER, None, "no"),)), "request 7: no"),
         (replace(FINE, n_open=1), "1 requests are still open"),
-        (replace(FINE, n_held=MAX_SEQUENCES + 1), "5 sequences are held"),
+        (replace(FINE, n_held=5), "5 sequences are held"),
         (replace(FINE, cache_is_free=False), "a prompt that needs the whole cache"),
         (replace(FINE, rss_bytes=(0, 9, 9, 9 + 2 * ALLOWED_GROWTH_BYTES)), "memory grew by 32.0 MiB"),
     ],

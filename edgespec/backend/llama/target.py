@@ -96,6 +96,7 @@ class LlamaTarget:
             max_chunk=settings.prefill_chunk,
             max_leaves=max_leaves,
             can_rollback=self._can_rollback,
+            max_sequences=settings.max_sequences,
         )
 
     def reopen(self, settings: LlamaSettings) -> None:
