@@ -62,12 +62,22 @@ class Branch:
 
 
 class Ahead:
-    """The drafts of one sequence. `text`: its committed tokens, which this object lengthens."""
+    """The drafts of one sequence. `text`: its committed tokens, which this object lengthens. n_accepted: of the commit
+    before, which the first draft is reported by.
+    """
 
-    def __init__(self, trunk: Trunk, law: SparseLaw, text: list[int], rates: DepthRates, rows_at_once: int) -> None:
+    def __init__(
+        self,
+        trunk: Trunk,
+        law: SparseLaw,
+        text: list[int],
+        rates: DepthRates,
+        rows_at_once: int,
+        n_accepted: int = 0,
+    ) -> None:
         self.text = text
         self.wanted = Wanted()
-        self.root = Branch(0, text[-1] if text else -1, [])
+        self.root = Branch(n_accepted, text[-1] if text else -1, [])
         self._trunk = trunk
         self._law = law
         self._rates = rates

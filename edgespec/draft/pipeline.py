@@ -191,7 +191,7 @@ class Pipeline:
             request.fail(error)
 
     def _wait(self, request: Request, n: int, deadline_seconds: float) -> None:
-        """Until the draft has n tokens, or is finished, or out of time."""
+        """Until the draft has n tokens, or is finished, or out of time, or the worker has nothing left to do."""
         began = self._clock()
         end = began + _SHARE * deadline_seconds
         while request.worker is not None and self._is_served(request) and not (request.failure or request.n_behind):
@@ -201,7 +201,10 @@ class Pipeline:
             try:
                 self._take(request.worker.reports.get(timeout=min(left, _GLANCE_SECONDS)))
             except queue.Empty:
+                is_done = request.worker.is_quiet  # then all that will come is there
                 self.look()
+                if is_done:
+                    break
         self.look()  # also what has come since the deadline was read
         self._wait_seconds += self._clock() - began
 

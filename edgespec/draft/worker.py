@@ -42,9 +42,12 @@ _PATIENCE_ASKED = 8
 
 @dataclass(slots=True)
 class _Text:
+    """n_accepted: of the last commit, by which the draft behind it is known."""
+
     tokens: list[int]
     law: SparseLaw
     epoch: int
+    n_accepted: int = 0
 
 
 class DraftWorker:
@@ -201,12 +204,12 @@ class DraftWorker:
     def _take_up(self, sequence: SequenceId, trunk: Trunk) -> None:
         text = self._texts[sequence]
         self._focus, self._asked_by_others = sequence, 0
-        self._ahead = Ahead(trunk, text.law, text.tokens, self._rates, self._rows_at_once)
+        self._ahead = Ahead(trunk, text.law, text.tokens, self._rates, self._rows_at_once, text.n_accepted)
         self._tell_behind()
 
     def _commit(self, order: Committed) -> None:
         text = self._texts[order.sequence]
-        text.epoch = order.epoch
+        text.epoch, text.n_accepted = order.epoch, order.n_accepted
         if order.sequence == self._focus and self._ahead is not None:
             self._ahead.commit(order.n_accepted, order.tokens)
             self._report([self._ahead.root])

@@ -68,6 +68,35 @@ def test_each_draft_carries_the_epoch_it_is_for() -> None:
         assert (root.epoch, root.n_accepted, root.token, root.tokens) == (9, 3, hit.token, hit.tokens)
 
 
+def test_a_draft_after_a_commit_that_another_sequence_worked_through_is_behind_that_commit() -> None:
+    """And one after a commit that a failure worked through: both are begun anew from the text alone."""
+    fails = [False]
+
+    def before(_: int) -> None:
+        if fails[0]:
+            raise RuntimeError("out of memory")
+
+    with working(HeldStep(good(), before)) as worker:
+        worker.order(Begun(0, 1, (1, 2), LAW))
+        worker.order(Begun(1, 2, (1, 2), LAW))
+        worker.order(Asked(1, Wanted(2)))
+        worker.order(Asked(0, Wanted(2)))
+        drafts(worker)
+        worker.order(Verified(1, 3, (4, 5), Wanted(2)))
+        worker.order(Committed(1, 3, 2, (4, 5, 6)))
+        worker.order(Asked(1, Wanted(2)))
+        last = drafts(worker)[-1]
+        assert (last.sequence, last.epoch, last.n_accepted, last.token, len(last.tokens)) == (1, 3, 2, 6, 2)
+        fails[0] = True
+        worker.order(Verified(1, 4, (3, 3), Wanted(2)))
+        worker.order(Committed(1, 4, 1, (3, 0)))
+        reports(worker)
+        fails[0] = False
+        worker.order(Asked(1, Wanted(2)))
+        last = drafts(worker)[-1]
+        assert (last.epoch, last.n_accepted, last.token, len(last.tokens)) == (4, 1, 0, 2)
+
+
 def test_messages_cannot_be_changed() -> None:
     with working(HeldStep(good())) as worker:
         worker.order(Begun(3, 7, (1, 2), LAW))
