@@ -32,9 +32,9 @@ from edgespec.spec.ports import Capabilities, Plan, SequenceId
 from edgespec.spec.predict import best_size, least_claim, least_node
 from edgespec.spec.prices import Pricing
 from edgespec.spec.sequence import SequenceState
-from edgespec.spec.tree import EMPTY, DraftMode, DraftTree, none_kept
+from edgespec.spec.tree import EMPTY, DraftMode, none_kept
 from edgespec.spec.underway import Round, spent_of_grants
-from edgespec.spec.weighed import Weighed, ranked, shares, weigh
+from edgespec.spec.weighed import Weighed, is_worth_a_look, ranked, shares, weigh
 
 # Drafting must promise this much more than plain decoding: below it the estimates' own errors decide, and of several
 # sizes the one that is overrated most looks best.
@@ -67,7 +67,9 @@ class MeasuredPolicy:
         self._max_leaves = max_leaves
         self._rounds: Counter[Reason] = Counter()
         self._plan = NO_PLAN
-        self._least_claim, self._least_node = least_claim(table), least_node(table)
+        self._table = table
+        self._least_claims: dict[int, float] = {}  # by sequences in a pass
+        self._least_node = least_node(table)
         self._refused_claim = 0.0
         self._n_refused = 0
         self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset(), {})
@@ -146,7 +148,8 @@ class MeasuredPolicy:
     def select(self, offers: Seq[Offer], capabilities: Capabilities) -> list[Selection]:
         if self._books.rests.n_rounds:
             self._settle_rests()
-        if not any(self._is_worth_a_look(one.tree, offer.state) for offer in offers for one in offer.proposed):
+        least = self._least_worth_a_look(len(offers))
+        if not any(is_worth_a_look(offer, least) for offer in offers):
             return self._select_nothing(offers)
         self._books.upkeep.drop()
         weighed = [weigh(offer, self.acceptance) for offer in offers]
@@ -266,18 +269,18 @@ class MeasuredPolicy:
         elif reason is Reason.NOT_WORTH_IT:
             self._refused_claim = max(self._refused_claim, float(survival[0]))
 
-    def _is_worth_a_look(self, tree: DraftTree, state: SequenceState) -> bool:
-        """Where padding is free, and where rows are wanted for themselves, every guess is."""
-        if not len(tree):
-            return False
-        return float(tree.survival[0]) >= self._least_claim or state.exact or len(tree.pinned) > 0
+    def _least_worth_a_look(self, n_sequences: int) -> float:
+        known = self._least_claims.get(n_sequences)
+        if known is None:
+            known = self._least_claims[n_sequences] = least_claim(self._table, n_sequences)
+        return known
 
     # -- record -----------------------------------------------------------------------------------------------------
 
-    @property
-    def least_claim(self) -> float:
-        """What can never pay, or was last found not to."""
-        return max(_NOT_ASKED * self._least_claim, _JUST_ABOVE * self._refused_claim)
+    def least_claim(self, n_sequences: int) -> float:
+        """What can never pay, or was last found not to where one sequence had the pass."""
+        least = _NOT_ASKED * self._least_worth_a_look(n_sequences)
+        return max(least, _JUST_ABOVE * self._refused_claim) if n_sequences == 1 else least
 
     @property
     def lets_rest(self) -> bool:
@@ -311,7 +314,8 @@ class MeasuredPolicy:
         """Passes cost what `table` says now; what rounds have taught about each table is kept for its return."""
         self._settle_rests()
         if self._books.reprice(table):
-            self._least_claim, self._least_node = least_claim(table), least_node(table)
+            self._table, self._least_node = table, least_node(table)
+            self._least_claims.clear()
             self._refused_claim = 0.0
 
     def _settle_rests(self, states: Seq[SequenceState] = ()) -> None:

@@ -140,9 +140,10 @@ class Policy(Protocol):
     def select(self, offers: Seq[Offer], capabilities: Capabilities) -> list[Selection]:
         """For each sequence the part of its trees worth verifying: merged, prefix-closed, principal branch first."""
 
-    @property
-    def least_claim(self) -> float:
-        """A drafter whose first guess has less survival need not be asked; exact requests excepted."""
+    def least_claim(self, n_sequences: int) -> float:
+        """A drafter whose first guess has less survival need not be asked where so many share the pass; exact requests
+        excepted.
+        """
 
     @property
     def lets_rest(self) -> bool:
@@ -218,8 +219,7 @@ class FixedPolicy:
         nodes = [through(own_map, own) for (_, own_map), own in zip(bare, nodes, strict=True)]
         return cut(merged, nodes, plan.max_nodes, plan.max_leaves)
 
-    @property
-    def least_claim(self) -> float:
+    def least_claim(self, n_sequences: int) -> float:
         return 0.0
 
     @property

@@ -181,14 +181,18 @@ def serial_seconds(n_drafted: int, seconds_per_draft: float, verify_seconds: flo
     return n_drafted * seconds_per_draft + verify_seconds + handover
 
 
-def least_claim(table: CostTable) -> float:
-    """The claim below which no free guess is worth looking at. A chain whose first token survives with S gives at most
-    n S tokens for n nodes, so it cannot pay if S < (c(1 + n) - 1) / n for every n; half of that is taken, since a claim
-    may be too modest.
+def least_claim(table: CostTable, n_sequences: int = 1) -> float:
+    """The claim below which no free guess is worth looking at. Chains whose first tokens survive with S at most give no
+    more than n S tokens for n nodes in all, beside the N that a plain pass of N sequences gives, so they cannot pay if
+    S < N (T_v(N + n) / T_v(N) - 1) / n for every n; half of that is taken, since a claim may be too modest. inf where
+    no pass is wider, 0 while that is not known.
     """
+    wider = [width for width in table.widths if width > n_sequences]
+    if not wider:
+        return 0.0 if table.is_partial else math.inf
     steps = table.steps(_USUAL_CONTEXT)
-    costs = [(steps[width] / steps[1] - 1.0) / (width - 1) for width in table.widths if width > 1]
-    return 0.5 * max(0.0, min(costs, default=0.0))
+    plain = steps[table.next_below(n_sequences)]  # as in `Pricing`
+    return 0.5 * max(0.0, min(n_sequences * (steps[width] / plain - 1.0) / (width - n_sequences) for width in wider))
 
 
 def least_node(table: CostTable) -> float:

@@ -75,18 +75,19 @@ class Loop:
         if self.policy.lets_rest and (all(one.rests for one in batch) or not self.policy.may_ask()):
             return [self._rest_alone(batch[0])] if len(batch) == 1 else self._rest(batch)
         started = self.clock()
-        offers = [self._offer(one, len(batch)) for one in batch]
+        resting = self.policy.lets_rest
+        offers = [Offer(o.state, ()) if resting and o.rests else self._offer(o, len(batch)) for o in batch]
         chosen = self.policy.select(offers, self.target.capabilities)
         proposals = [_proposal(offer, selection) for offer, selection in zip(offers, chosen, strict=True)]
-        for one, proposal in zip(batch, proposals, strict=True):
-            for drafter in one.drafters:
+        for one, offer, proposal in zip(batch, offers, proposals, strict=True):
+            for drafter in one.drafters if offer.proposed else ():
                 drafter.anticipate(one.state.id, proposal.tree)
         n_rows = sum(len(one.state.pending) + len(p.tree) for one, p in zip(batch, proposals, strict=True))
         width = _width(batch, n_rows)
         before_verify = self.clock()
         rows = self.target.verify([self._request(o, p) for o, p in zip(batch, proposals, strict=True)], width)
         taken = (before_verify - started, self.clock() - before_verify)
-        settled = [self._settle(o, p, r) for o, p, r in zip(batch, proposals, rows, strict=True)]
+        settled = [self._settle(o, p, r, len(batch)) for o, p, r in zip(batch, proposals, rows, strict=True)]
         seconds = self.clock() - started
         reports = [
             self._report(one, proposal, commit, n_rows, width, (*taken, seconds))
@@ -111,7 +112,7 @@ class Loop:
         before_following = self.clock()
         for one, commit, tokens, own in zip(batch, commits, emitted, rows, strict=True):
             if tokens:
-                self._tell(one, commit, tokens, own)
+                self._tell(one, commit, tokens, own, len(batch))
         ended = self.clock()
         taken = (before_verify - started, verified - before_verify, ended - started)
         n_padded = width - sum(n_pending)
@@ -140,7 +141,7 @@ class Loop:
         following = 0.0
         if tokens and one.drafters:
             before_following = self.clock()
-            self._tell(one, commit, tokens, rows)
+            self._tell(one, commit, tokens, rows, 1)
             following = self.clock() - before_following
         taken = (before_verify - started, verified - before_verify, self.clock() - started)
         report = RoundReport(width, width - n_pending, 0, 0, tuple(tokens), ("",) * len(tokens), *taken, n_pending)
@@ -148,19 +149,19 @@ class Loop:
         self.policy.rest((state,), report, len(tokens), following)
         return report
 
-    def _tell(self, one: Drafting, commit: Commit, tokens: list[int], rows: Rows) -> None:
-        """What was committed in a round without any guess."""
+    def _tell(self, one: Drafting, commit: Commit, tokens: list[int], rows: Rows, n_sequences: int) -> None:
+        """What was committed in a round in which it was not asked for a guess."""
         state, follower = one.state, one.follower
         if state.silent and follower is not None:
-            state.silent = follower.follow(state.id, tokens, self._least(state))
+            state.silent = follower.follow(state.id, tokens, self._least(state, n_sequences))
             return
         for drafter in one.drafters:
             drafter.observe(state.id, commit, rows, _NO_NODES)
-        state.silent = follower is not None and follower.is_silent(state.id, self._least(state))
+        state.silent = follower is not None and follower.is_silent(state.id, self._least(state, n_sequences))
 
-    def _least(self, state: SequenceState) -> float:
+    def _least(self, state: SequenceState, n_sequences: int) -> float:
         """Where passes are padded, every guess is free."""
-        return 0.0 if state.exact else self.policy.least_claim
+        return 0.0 if state.exact else self.policy.least_claim(n_sequences)
 
     def _take(self, state: SequenceState, rows: Rows) -> Commit:
         """The target's own next token, committed."""
@@ -182,16 +183,20 @@ class Loop:
     def _request(self, one: Drafting, proposal: Proposal) -> VerifyRequest:
         return VerifyRequest(one.state.id, one.state.pending, proposal.tree, canonical=one.state.exact)
 
-    def _settle(self, one: Drafting, proposal: Proposal, rows: Rows) -> tuple[Commit, float]:
+    def _settle(self, one: Drafting, proposal: Proposal, rows: Rows, n_sequences: int) -> tuple[Commit, float]:
         """Walk, observe, commit: the state afterwards holds the verdict. Returns it with the seconds of observing."""
         state = one.state
         commit = self._walk(state, proposal.tree, rows)
         if commit is _NOTHING:
             return commit, 0.0
         before_observe = self.clock()
-        for drafter, nodes in zip(one.drafters, proposal.nodes, strict=True):
-            drafter.observe(state.id, commit, rows, nodes)
-        state.silent = one.follower is not None and one.follower.is_silent(state.id, self._least(state))
+        if one.drafters and not proposal.nodes:
+            self._tell(one, commit, commit.tokens.tolist(), rows, n_sequences)
+        else:
+            for drafter, nodes in zip(one.drafters, proposal.nodes, strict=True):
+                drafter.observe(state.id, commit, rows, nodes)
+            follower = one.follower
+            state.silent = follower is not None and follower.is_silent(state.id, self._least(state, n_sequences))
         observe_seconds = self.clock() - before_observe
         state.accept(commit.tokens.tolist(), self.target.commit(state.id, commit))
         return commit, observe_seconds

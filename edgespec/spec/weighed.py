@@ -43,6 +43,14 @@ class Weighed:
         return cut(self.tree, self.nodes, n_nodes, self.max_leaves)
 
 
+def is_worth_a_look(offer: Offer, least_claim: float) -> bool:
+    """Does any tree begin with such a claim? Where padding is free, and where rows are wanted for themselves, every
+    guess is worth it.
+    """
+    trees = [one.tree for one in offer.proposed if len(one.tree)]
+    return any(float(tree.survival[0]) >= least_claim or offer.state.exact or len(tree.pinned) > 0 for tree in trees)
+
+
 def weigh(offer: Offer, acceptance: Acceptance, keeps_pinned: bool = False) -> Weighed:
     """Pinned nodes are dropped before the merge, with all below them, or kept if all of them fit together.
 

@@ -409,20 +409,20 @@ def test_rounds_that_rest_are_booked_like_quiet_ones_that_were_asked() -> None:
 
 def test_who_claims_less_than_any_draft_must_come_true_with_need_not_be_asked() -> None:
     needed = min((cost / 0.0093 - 1.0) / n for n, cost in ((1, 0.0131), (3, 0.0157), (7, 0.0208), (15, 0.0292)))
-    assert MeasuredPolicy(AMX).least_claim == pytest.approx(0.9 * needed, rel=0.01)
+    assert MeasuredPolicy(AMX).least_claim(1) == pytest.approx(0.9 * needed, rel=0.01)
 
 
 def test_a_first_guess_that_was_not_worth_its_row_need_not_be_told_again_until_one_like_it_is_drafted() -> None:
     player = Table(MeasuredPolicy(AMX))
-    least = player.policy.least_claim
+    least = player.policy.least_claim(1)
     player.taught(0.5, n_right=0, n_rounds=40)
     assert player.reason is Reason.NOT_WORTH_IT
-    assert player.policy.least_claim > 0.5 > least
+    assert player.policy.least_claim(1) > 0.5 > least
     player.taught(*[0.95] * 4, n_right=4, n_rounds=10)
-    assert player.policy.least_claim > 0.5, "surer ones are"
+    assert player.policy.least_claim(1) > 0.5, "surer ones are"
     player.taught(*[0.5] * 4, n_right=4, n_rounds=200)
     assert player.reason.value == "drafted"
-    assert player.policy.least_claim < 0.5
+    assert player.policy.least_claim(1) < 0.5
 
 
 def test_a_slow_machine_is_noticed_while_rounds_rest() -> None:

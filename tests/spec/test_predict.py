@@ -151,22 +151,38 @@ def test_a_step_in_the_curve_does_not_stop_a_draft_that_reaches_beyond_it() -> N
     assert least_useful([], [1.0], 0.1) == 0.0
 
 
-@given(st.lists(st.floats(0.01, 2.0), min_size=1, max_size=6), st.floats(0.0, 1.0))
-def test_a_claim_below_the_least_one_never_pays(grown: list[float], claim: float) -> None:
-    """Not even a chain of any length whose tokens are all right once the first one is."""
+@given(st.lists(st.floats(0.01, 2.0), min_size=1, max_size=6), st.floats(0.0, 1.0), st.integers(1, 7))
+def test_a_claim_below_the_least_one_never_pays(grown: list[float], claim: float, n_sequences: int) -> None:
+    """Not even chains of any length, of any of the sequences, whose tokens are all right once the first one is."""
     seconds = [1.0]
     for step in grown:
         seconds.append(seconds[-1] + step)
     table = CostTable((0,), tuple(range(1, len(seconds) + 1)), (tuple(seconds),))
-    best = max((1.0 + n * claim) / seconds[n] for n in range(1, len(seconds)))
-    if claim < least_claim(table):
-        assert best < 1.0
-    if best > 1.0:
-        assert claim >= least_claim(table)
+    least = least_claim(table, n_sequences)
+    if n_sequences >= len(seconds):
+        assert least == math.inf
+        return
+    plain = n_sequences / seconds[n_sequences - 1]
+    rows = range(n_sequences + 1, len(seconds) + 1)
+    best = max((n_sequences + (row - n_sequences) * claim) / seconds[row - 1] for row in rows)
+    if claim < least:
+        assert best < plain
+    if best > plain * (1.0 + 1e-9):
+        assert claim >= least
 
 
-def test_where_nothing_is_drafted_no_claim_is_too_small() -> None:
-    assert least_claim(CostTable((0,), (1,), ((1.0,),))) == 0.0
+def test_where_wider_passes_are_not_measured_yet_no_claim_is_too_small() -> None:
+    assert least_claim(CostTable((0,), (1,), ((1.0,),))) == math.inf
+    assert least_claim(CostTable((0,), (1, 4), ((1.0, 1.5),), is_partial=True), 4) == 0.0
+
+
+def test_the_more_share_a_pass_the_surer_a_guess_must_be() -> None:
+    """On a curve that is flat at first and then grows with every row, as weights are read once for all."""
+    table = CostTable((0,), (1, 2, 4, 8, 16, 32), ((1.0, 1.1, 1.3, 2.0, 4.0, 8.0),))
+    claims = [least_claim(table, n) for n in (1, 2, 4, 8)]
+    assert claims == sorted(claims)
+    assert claims[0] == pytest.approx(0.05)
+    assert claims[-1] == pytest.approx(0.5)
 
 
 def test_a_node_below_half_of_the_cheapest_row_is_worth_none() -> None:

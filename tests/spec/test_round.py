@@ -83,8 +83,7 @@ class WildPolicy:
         max_leaves = max((one.plan.max_leaves for one in offer.proposed), default=1)
         return cut(kept, [through(own, kept_map) for own in nodes], max_nodes, max_leaves)
 
-    @property
-    def least_claim(self) -> float:
+    def least_claim(self, n_sequences: int) -> float:
         return 0.0
 
     @property
@@ -521,7 +520,7 @@ def test_a_sequence_alone_rests_as_in_a_batch_of_one(silent_for: int | None, wid
     assert played(Loop._rest_alone) == played(lambda loop, one: loop._rest([one])[0])
 
 
-def test_a_batch_rests_only_as_a_whole() -> None:
+def test_in_a_batch_only_those_are_asked_who_have_something_to_say() -> None:
     target = WatchedTarget(MODEL, ROOMY)
     drafters = [Following(EMPTY, silent_for=9), Following(EMPTY, silent_for=0)]
     batch = [
@@ -531,7 +530,7 @@ def test_a_batch_rests_only_as_a_whole() -> None:
     loop = Loop(target, FixedPolicy(), PathVerifier(), clock=lambda: 0.0)
     for _ in range(3):
         loop.run(batch)
-    assert [drafter.n_asked for drafter in drafters] == [3, 3]
+    assert [drafter.n_asked for drafter in drafters] == [1, 3]
     assert [drafter.followed for drafter in drafters] == [list(TRUTH[:3])] * 2
 
 
@@ -619,7 +618,7 @@ class Shift:
                 nothing = drafter.propose(number, Plan(9)) is EMPTY
                 assert one.state.silent or not nothing, "where it has nothing to say it is silent"
                 claim = drafter._rates.values[_bucket(drafter.matched(number))]
-                is_poor = claim < self.policy.least_claim
+                is_poor = claim < self.policy.least_claim(len(batch))
                 assert nothing or is_poor or not one.state.silent, "and else only where its guess is a poor one"
 
     def goes_on(self, number: int) -> bool:
