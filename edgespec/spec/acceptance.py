@@ -137,11 +137,6 @@ class Acceptance:
         """Begin from an earlier run's profiles, for drafters of which nothing is known yet."""
         self.profiles = {**earlier.profiles, **self.profiles}
 
-    @property
-    def is_following(self) -> bool:
-        """Does any proposal wait for more of its text?"""
-        return bool(self._open)
-
     def follows(self, sequence: SequenceId) -> bool:
         """Does a proposal for this sequence wait for more of its text?"""
         return bool(self._open) and any(key[0] == sequence for key in self._open)

@@ -282,10 +282,9 @@ class MeasuredPolicy:
         least = _NOT_ASKED * self._least_worth_a_look(n_sequences)
         return max(least, _JUST_ABOVE * self._refused_claim) if n_sequences == 1 else least
 
-    @property
-    def lets_rest(self) -> bool:
-        """While guesses wait for more of the text, every round is looked at."""
-        return not self._books.acceptance.is_following
+    def lets_rest(self, sequence: SequenceId) -> bool:
+        """While guesses wait for more of its text, every round is looked at."""
+        return not self._books.acceptance.follows(sequence)
 
     def may_ask(self) -> bool:
         """False where the ledger has nothing left for a look: even a refusal takes a share of the round that would keep

@@ -145,13 +145,14 @@ class Policy(Protocol):
         excepted.
         """
 
-    @property
-    def lets_rest(self) -> bool:
-        """May a round in which nobody has anything to propose be run without asking? It is told of by `rest`."""
+    def lets_rest(self, sequence: SequenceId) -> bool:
+        """May a round be run without asking for this sequence, where nobody has anything to propose for it? One in
+        which nobody is asked is told of by `rest`.
+        """
 
     def may_ask(self) -> bool:
-        """Called once in a round in which somebody would be asked. False: nobody is to be, whatever they have to
-        propose. Such a round is told of by `rest`, too.
+        """Called once in a round in which somebody would be asked and nobody must be. False: nobody is to be, whatever
+        they have to propose. Such a round is told of by `rest`, too.
         """
 
     def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
@@ -222,8 +223,7 @@ class FixedPolicy:
     def least_claim(self, n_sequences: int) -> float:
         return 0.0
 
-    @property
-    def lets_rest(self) -> bool:
+    def lets_rest(self, sequence: SequenceId) -> bool:
         return True
 
     def may_ask(self) -> bool:

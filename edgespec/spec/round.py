@@ -72,11 +72,15 @@ class Loop:
         for one in batch:
             if one.state.failure is not None:
                 raise one.state.failure
-        if self.policy.lets_rest and (all(one.rests for one in batch) or not self.policy.may_ask()):
+        may_rest = [self.policy.lets_rest(one.state.id) for one in batch]
+        rests = [may and one.rests for may, one in zip(may_rest, batch, strict=True)]
+        if all(rests) or (all(may_rest) and not self.policy.may_ask()):
             return [self._rest_alone(batch[0])] if len(batch) == 1 else self._rest(batch)
         started = self.clock()
-        resting = self.policy.lets_rest
-        offers = [Offer(o.state, ()) if resting and o.rests else self._offer(o, len(batch)) for o in batch]
+        offers = [
+            Offer(one.state, ()) if is_at_rest else self._offer(one, len(batch))
+            for one, is_at_rest in zip(batch, rests, strict=True)
+        ]
         chosen = self.policy.select(offers, self.target.capabilities)
         proposals = [_proposal(offer, selection) for offer, selection in zip(offers, chosen, strict=True)]
         for one, offer, proposal in zip(batch, offers, proposals, strict=True):

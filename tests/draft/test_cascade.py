@@ -109,7 +109,7 @@ def test_a_proposal_that_stops_early_leaves_nothing_open_in_the_inner_policy() -
     levels.begin(1, prompt_of([0, 1, 2, 3, 4] * 6))
     for _ in range(9):
         assert len(levels.propose(1, Plan(20, min_survival=0.4))) < 20
-        assert policy.lets_rest
+        assert policy.lets_rest(1)
         assert not policy._books.accounts._accounts
         levels.observe(1, commit_of([5], []), NoRows(), np.empty(0, np.int32))
         levels.observe(1, commit_of([0, 1, 2, 3, 4] * 2, []), NoRows(), np.empty(0, np.int32))

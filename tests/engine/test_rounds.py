@@ -67,5 +67,5 @@ def test_an_answer_that_is_broken_off_leaves_nothing_open_in_its_policy(n_pieces
             return n_seen < n_pieces
 
         done(desk.ask(request, Copier(truth, n_ahead=12), on_piece=take, sequence=7))
-        assert policy.lets_rest
+        assert policy.lets_rest(7)
         expect(desk.ask(request, LookupDrafter()), request)

@@ -378,7 +378,7 @@ def test_a_slow_machine_is_noticed_in_quiet_rounds_too() -> None:
 
 def rest(player: Table, n_rounds: int, table: CostTable = AMX, following: float = 1e-5) -> None:
     for _ in range(n_rounds):
-        assert player.policy.lets_rest
+        assert player.policy.lets_rest(player.state.id)
         seconds = table.steps(0)[1]
         player.state.tokens.append(len(player.state.tokens))
         report = RoundReport(1, 0, 0, 0, (player.state.tokens[-1],), ("",), 0.0, seconds, seconds + following)
@@ -391,7 +391,7 @@ def test_rounds_that_rest_are_booked_like_quiet_ones_that_were_asked() -> None:
     asked, rested = Table(MeasuredPolicy(AMX)), Table(MeasuredPolicy(AMX, journal=journal.append))
     for player in (asked, rested):
         player.taught(0.9, 0.9, n_right=1, n_rounds=9)
-        assert player.policy.lets_rest
+        assert player.policy.lets_rest(player.state.id)
     n_before = len(journal)
     for _ in range(20):
         asked.round(call_seconds=1e-5)
@@ -446,14 +446,15 @@ def test_one_hiccup_among_rounds_that_rest_moves_no_price() -> None:
 
 def test_nothing_rests_while_a_guess_waits_for_more_of_the_text() -> None:
     player = Table(MeasuredPolicy(AMX)).taught(*[0.9] * 3, n_right=3, n_rounds=10)
-    assert player.policy.lets_rest
+    assert player.policy.lets_rest(player.state.id)
     claims = [0.9] * 12
     player.capabilities = replace(ROOMY, max_rows=4)  # so that only three of them are verified
     plan = Plan(12)
     player.finish(Offer(player.state, (Proposed("d", plan, player.draft(claims, 12), 0.0),)), n_right=12)
-    assert not player.policy.lets_rest
+    assert not player.policy.lets_rest(player.state.id)
+    assert player.policy.lets_rest(player.state.id + 1), "and those it does not concern may"
     player.policy.end(player.state.id)  # the answer was cancelled, say: nothing more of its text will come
-    assert player.policy.lets_rest
+    assert player.policy.lets_rest(player.state.id)
 
 
 def test_the_next_answer_under_the_same_number_has_an_account_and_a_record_of_its_own() -> None:

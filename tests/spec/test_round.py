@@ -86,8 +86,7 @@ class WildPolicy:
     def least_claim(self, n_sequences: int) -> float:
         return 0.0
 
-    @property
-    def lets_rest(self) -> bool:
+    def lets_rest(self, sequence: int) -> bool:
         return self._random.random() < 0.7
 
     def may_ask(self) -> bool:
@@ -432,8 +431,7 @@ def test_a_law_without_a_token_to_choose_fails_its_own_sequence_only() -> None:
 class Restless(FixedPolicy):
     """Asks in every round."""
 
-    @property
-    def lets_rest(self) -> bool:
+    def lets_rest(self, sequence: int) -> bool:
         return False
 
 
@@ -688,7 +686,7 @@ def test_the_books_miss_no_round_that_rested(
     assert sum(entry.n_emitted for entry in journal) == sum(len(told[1]) for told in played.told)
     assert sum(entry.seconds for entry in journal) == pytest.approx(played.seconds)
     assert replay(journal).n_refused == 0
-    assert policy.lets_rest, "no answer leaves a guess behind that waits for its text"
+    assert all(map(policy.lets_rest, range(len(drawn)))), "no answer leaves a guess behind that waits for its text"
 
 
 def test_several_drafters_are_asked_in_every_round() -> None:
