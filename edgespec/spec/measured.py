@@ -29,7 +29,7 @@ from edgespec.spec.ledger import Entry, Ledger
 from edgespec.spec.livecosts import LiveCosts
 from edgespec.spec.policy import Decision, Explanation, Offer, Proposed, Reason, Selection
 from edgespec.spec.ports import Capabilities, Plan, SequenceId
-from edgespec.spec.predict import best_size, least_claim, least_node
+from edgespec.spec.predict import USUAL_CONTEXT, best_size, least_claim, least_node, may_pay
 from edgespec.spec.prices import Pricing
 from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftMode, none_kept
@@ -71,7 +71,7 @@ class MeasuredPolicy:
         self._least_claims: dict[int, float] = {}  # by sequences in a pass
         self._least_node = least_node(table)
         self._refused_claim = 0.0
-        self._n_refused = 0
+        self._unasked: Counter[Reason] = Counter()  # of the rounds that rest
         self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset(), {})
 
     @property
@@ -286,12 +286,17 @@ class MeasuredPolicy:
         """While guesses wait for more of its text, every round is looked at."""
         return not self._books.acceptance.follows(sequence)
 
-    def may_ask(self) -> bool:
+    def may_ask(self, n_sequences: int) -> bool:
         """False where the ledger has nothing left for a look: even a refusal takes a share of the round that would keep
-        it from ever recovering.
+        it from ever recovering. And where so many share the pass that a row costs more than a right guess gives.
         """
+        reason = Reason.LEDGER
         may = self.calls.may_ask(self._books.t1_seconds)
-        self._n_refused += not may
+        if may and n_sequences > 1:
+            reason = Reason.NOT_WORTH_IT
+            pricing = self._books.prices.pricing(n_sequences, n_sequences, USUAL_CONTEXT, ())
+            may = bool(pricing.trials) or may_pay(pricing.seconds, n_sequences, _MARGIN)
+        self._unasked[reason] += not may
         return may
 
     def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
@@ -322,11 +327,12 @@ class MeasuredPolicy:
         if rests.n_rounds:
             n_sequences = len(rests.sequences)
             quiet = Reason.NO_MATCH if rests.draft_seconds else Reason.NO_DRAFTER
-            n_refused, self._n_refused = min(self._n_refused, rests.n_rounds), 0
-            for counted, n in ((Reason.LEDGER, n_refused), (quiet, rests.n_rounds - n_refused)):
-                if n:
-                    self._rounds[counted] += n
-            reason = Reason.LEDGER if n_refused else quiet
+            unasked, self._unasked = +self._unasked, Counter()
+            reason, n_left = next(iter(unasked), quiet), rests.n_rounds
+            for counted, n in (*unasked.items(), (quiet, n_left)):  # a pass that broke off was counted and is no round
+                if min(n, n_left):
+                    self._rounds[counted] += min(n, n_left)
+                    n_left -= min(n, n_left)
             plain = self.t1_seconds * n_sequences
             self.decision = Decision(reason, n_sequences, 0, rests.n_rows, float(n_sequences), plain, plain)
         self._books.settle_rests(states)

@@ -150,9 +150,9 @@ class Policy(Protocol):
         which nobody is asked is told of by `rest`.
         """
 
-    def may_ask(self) -> bool:
-        """Called once in a round in which somebody would be asked and nobody must be. False: nobody is to be, whatever
-        they have to propose. Such a round is told of by `rest`, too.
+    def may_ask(self, n_sequences: int) -> bool:
+        """Called once in a round of so many in which somebody would be asked and nobody must be. False: nobody is to
+        be, whatever they have to propose. Such a round is told of by `rest`, too.
         """
 
     def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
@@ -226,7 +226,7 @@ class FixedPolicy:
     def lets_rest(self, sequence: SequenceId) -> bool:
         return True
 
-    def may_ask(self) -> bool:
+    def may_ask(self, n_sequences: int) -> bool:
         return True
 
     def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from edgespec.spec.cost import CostTable
 
 # Attention makes passes dearer with the text, plain ones too, so that their ratios change little.
-_USUAL_CONTEXT = 256
+USUAL_CONTEXT = 256
 
 # Steps of the curve, if it has any, are longer than so many rows.
 _STEP = 4
@@ -59,6 +59,15 @@ def best_size(
         if rate > best_rate and seconds[n] <= longest_seconds:
             best, best_rate = n, rate
     return best
+
+
+def may_pay(seconds: Seq[float], n_sequences: int, margin: float = 1.0) -> bool:
+    """Whether guesses that are all right would beat plain decoding by `margin`, for any number of them.
+
+    seconds[n]: the pass over n nodes beside one row of each sequence, inf where that is not possible.
+    """
+    best = max((n_sequences + n) / taken for n, taken in enumerate(seconds))
+    return best > margin * n_sequences / seconds[0]
 
 
 def least_useful(survivals: Seq[float], seconds: Seq[float], step_seconds: float, n_sequences: int = 1) -> float:
@@ -190,7 +199,7 @@ def least_claim(table: CostTable, n_sequences: int = 1) -> float:
     wider = [width for width in table.widths if width > n_sequences]
     if not wider:
         return 0.0 if table.is_partial else math.inf
-    steps = table.steps(_USUAL_CONTEXT)
+    steps = table.steps(USUAL_CONTEXT)
     plain = steps[table.next_below(n_sequences)]  # as in `Pricing`
     return 0.5 * max(0.0, min(n_sequences * (steps[width] / plain - 1.0) / (width - n_sequences) for width in wider))
 
@@ -202,7 +211,7 @@ def least_node(table: CostTable) -> float:
     """
     if table.is_partial:
         return 0.0
-    steps, widths = table.steps(_USUAL_CONTEXT), table.widths
+    steps, widths = table.steps(USUAL_CONTEXT), table.widths
     pairs = ((low, next((high for high in widths if high >= low + _STEP), 0)) for low in widths)
     costs = [(steps[high] - steps[low]) / (high - low) / steps[1] for low, high in pairs if high]
     return 0.5 * max(0.0, min(costs, default=0.0))

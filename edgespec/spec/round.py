@@ -74,7 +74,7 @@ class Loop:
                 raise one.state.failure
         may_rest = [self.policy.lets_rest(one.state.id) for one in batch]
         rests = [may and one.rests for may, one in zip(may_rest, batch, strict=True)]
-        if all(rests) or (all(may_rest) and not self.policy.may_ask()):
+        if all(rests) or (all(may_rest) and not self.policy.may_ask(len(batch))):
             return [self._rest_alone(batch[0])] if len(batch) == 1 else self._rest(batch)
         started = self.clock()
         offers = [

@@ -425,6 +425,22 @@ def test_a_first_guess_that_was_not_worth_its_row_need_not_be_told_again_until_o
     assert player.policy.least_claim(1) < 0.5
 
 
+def test_where_a_row_costs_what_a_right_guess_gives_nobody_is_asked_and_it_is_said_why() -> None:
+    policy = MeasuredPolicy(CostTable((0,), STEEP.widths, ((0.010, 0.019, 0.027, 0.044, 0.088),)))
+    assert [policy.may_ask(n) for n in (1, 2, 4, 8)] == [True, True, True, False]
+    assert not policy.may_ask(16), "there is no wider pass"
+    states = [state_of(number=number) for number in range(8)]
+    report = RoundReport(8, 0, 0, 0, (5,), ("",), 0.0, 0.044, 0.044)
+    for _ in range(3):
+        assert not policy.may_ask(8)
+        policy.rest(states, report, 8, 1e-5)
+    assert policy.explain(0).rounds[Reason.NOT_WORTH_IT] == 0, "rounds that rest are booked together"
+    policy.end(0)
+    assert policy.explain(0).rounds == {Reason.NOT_WORTH_IT: 3}
+    partial = MeasuredPolicy(CostTable((0,), (1, 2, 8, 16), ((0.01, 0.019, 0.044, 0.088),), is_partial=True))
+    assert partial.may_ask(8), "widths are still to be tried"
+
+
 def test_a_slow_machine_is_noticed_while_rounds_rest() -> None:
     player = Table(MeasuredPolicy(AMX))
     slow = CostTable((0,), AMX.widths, (tuple(3.0 * s for s in AMX.seconds[0]),))

@@ -20,6 +20,7 @@ from edgespec.spec.predict import (
     least_useful,
     leviathan_speedup,
     linear_speedup,
+    may_pay,
     serial_seconds,
     slope,
     tokens_per_pass,
@@ -57,6 +58,22 @@ def test_the_best_size_is_the_best_of_all(
         assert rates[n] == pytest.approx(max(able))
     elif max(able, default=0.0) < margin * rates[0] * (1.0 - 1e-9):
         assert n == 0
+
+
+@given(
+    survival_lists,
+    st.lists(st.one_of(st.floats(0.1, 9.0), st.just(math.inf)), min_size=9, max_size=9),
+    st.integers(1, 8),
+    st.sampled_from([1.0, 1.05]),
+)
+def test_where_not_even_right_guesses_pay_nothing_is_ever_drafted(
+    survivals: list[float], seconds: list[float], n_sequences: int, margin: float
+) -> None:
+    seconds[0] = min(seconds[0], 9.0)
+    if not may_pay(seconds, n_sequences, margin):
+        assert best_size(survivals, seconds, n_sequences, margin=margin) == 0
+    elif any((n_sequences + n) / seconds[n] > 1.01 * margin * n_sequences / seconds[0] for n in range(1, 9)):
+        assert best_size([1.0] * 8, seconds, n_sequences, margin=margin) > 0
 
 
 def test_the_best_size_may_lie_beyond_a_step_that_does_not_pay() -> None:

@@ -89,7 +89,7 @@ class WildPolicy:
     def lets_rest(self, sequence: int) -> bool:
         return self._random.random() < 0.7
 
-    def may_ask(self) -> bool:
+    def may_ask(self, n_sequences: int) -> bool:
         return self._random.random() < 0.8
 
     def rest(self, states: Sequence[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
