@@ -46,6 +46,9 @@ _HONEST = 1.1
 # A drafter that knows what it would claim is not asked where that is so many times `least_claim`, which is half of what
 # the best draft must come true with: a proposal that is then refused takes 0.3 ms of a round, its caches being cold.
 _NOT_ASKED = 1.8
+# Long copies come true so often, token by token. Where a batch's rows are so dear that drafts like these would not pay,
+# looking for them is all cost: 1 % of every round.
+_SURE = 0.9
 _JUST_ABOVE = 1.001  # claims are rounded to float32 on their way
 
 
@@ -111,7 +114,7 @@ class MeasuredPolicy:
         # An exact request's draft is one branch.
         leaves = 1 if state.exact else max(1, min(self._max_leaves, capabilities.max_leaves))
         n_nodes = self._room(state, capabilities, n_sequences, leaves)
-        if n_nodes <= 0:
+        if n_nodes <= 0 or not self._is_hopeful(n_sequences):
             return NO_PLAN
         if self._books.upkeep.rests(drafter):
             self.calls.refusal = Reason.NOT_WORTH_IT
@@ -290,14 +293,18 @@ class MeasuredPolicy:
         """False where the ledger has nothing left for a look: even a refusal takes a share of the round that would keep
         it from ever recovering. And where so many share the pass that a row costs more than a right guess gives.
         """
-        reason = Reason.LEDGER
-        may = self.calls.may_ask(self._books.t1_seconds)
-        if may and n_sequences > 1:
-            reason = Reason.NOT_WORTH_IT
-            pricing = self._books.prices.pricing(n_sequences, n_sequences, USUAL_CONTEXT, ())
-            may = bool(pricing.trials) or may_pay(pricing.seconds, n_sequences, _MARGIN)
-        self._unasked[reason] += not may
+        may = self._is_hopeful(n_sequences) and self.calls.may_ask(self._books.t1_seconds)
+        if not may:
+            self._unasked[self.calls.refusal] += 1
         return may
+
+    def _is_hopeful(self, n_sequences: int) -> bool:
+        """Could guesses as sure as they get pay in a batch of so many?"""
+        if n_sequences == 1:
+            return True
+        self.calls.refusal = Reason.NOT_WORTH_IT
+        pricing = self._books.prices.pricing(n_sequences, n_sequences, USUAL_CONTEXT, ())
+        return may_pay(pricing.seconds, n_sequences, _SURE, _MARGIN)
 
     def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
         if self._books.rest(states, report, n_emitted, draft_seconds):

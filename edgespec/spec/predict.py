@@ -61,12 +61,12 @@ def best_size(
     return best
 
 
-def may_pay(seconds: Seq[float], n_sequences: int, margin: float = 1.0) -> bool:
-    """Whether guesses that are all right would beat plain decoding by `margin`, for any number of them.
+def may_pay(seconds: Seq[float], n_sequences: int, survival: float = 1.0, margin: float = 1.0) -> bool:
+    """Whether guesses that all come true with this chance would beat plain decoding by `margin`, for any number of them.
 
     seconds[n]: the pass over n nodes beside one row of each sequence, inf where that is not possible.
     """
-    best = max((n_sequences + n) / taken for n, taken in enumerate(seconds))
+    best = max((n_sequences + n * survival) / taken for n, taken in enumerate(seconds))
     return best > margin * n_sequences / seconds[0]
 
 

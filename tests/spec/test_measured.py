@@ -434,11 +434,11 @@ def test_where_a_row_costs_what_a_right_guess_gives_nobody_is_asked_and_it_is_sa
     for _ in range(3):
         assert not policy.may_ask(8)
         policy.rest(states, report, 8, 1e-5)
-    assert policy.explain(0).rounds[Reason.NOT_WORTH_IT] == 0, "rounds that rest are booked together"
+    assert not policy.explain(0).rounds, "rounds that rest are booked together"
     policy.end(0)
     assert policy.explain(0).rounds == {Reason.NOT_WORTH_IT: 3}
-    partial = MeasuredPolicy(CostTable((0,), (1, 2, 8, 16), ((0.01, 0.019, 0.044, 0.088),), is_partial=True))
-    assert partial.may_ask(8), "widths are still to be tried"
+    assert policy.plan(states[0], "d", ROOMY, 8).max_nodes == 0, "also where one waits for more of its text"
+    assert policy.plan(states[0], "d", ROOMY, 4).max_nodes > 0
 
 
 def test_a_slow_machine_is_noticed_while_rounds_rest() -> None:

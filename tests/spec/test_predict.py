@@ -66,13 +66,13 @@ def test_the_best_size_is_the_best_of_all(
     st.integers(1, 8),
     st.sampled_from([1.0, 1.05]),
 )
-def test_where_not_even_right_guesses_pay_nothing_is_ever_drafted(
+def test_where_guesses_as_sure_as_these_cannot_pay_nothing_is_drafted(
     survivals: list[float], seconds: list[float], n_sequences: int, margin: float
 ) -> None:
     seconds[0] = min(seconds[0], 9.0)
-    if not may_pay(seconds, n_sequences, margin):
+    if not may_pay(seconds, n_sequences, max(survivals, default=0.0), margin):
         assert best_size(survivals, seconds, n_sequences, margin=margin) == 0
-    elif any((n_sequences + n) / seconds[n] > 1.01 * margin * n_sequences / seconds[0] for n in range(1, 9)):
+    if any((n_sequences + n) / seconds[n] > 1.01 * margin * n_sequences / seconds[0] for n in range(1, 9)):
         assert best_size([1.0] * 8, seconds, n_sequences, margin=margin) > 0
 
 
