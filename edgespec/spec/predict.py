@@ -62,7 +62,8 @@ def best_size(
 
 
 def may_pay(seconds: Seq[float], n_sequences: int, survival: float = 1.0, margin: float = 1.0) -> bool:
-    """Whether guesses that all come true with this chance would beat plain decoding by `margin`, for any number of them.
+    """Whether guesses that come true with this chance each would beat plain decoding by `margin`, were there any number
+    of them.
 
     seconds[n]: the pass over n nodes beside one row of each sequence, inf where that is not possible.
     """
