@@ -22,6 +22,7 @@ from edgespec.events import RoundReport
 from edgespec.spec.acceptance import Acceptance
 from edgespec.spec.books import Books
 from edgespec.spec.calls import NO_PLAN, Calls
+from edgespec.spec.claims import Claims
 from edgespec.spec.cost import CostTable, DraftCosts
 from edgespec.spec.explaining import explanation
 from edgespec.spec.keeping import Kept, any_pinned, keep_pinned
@@ -29,7 +30,7 @@ from edgespec.spec.ledger import Entry, Ledger
 from edgespec.spec.livecosts import LiveCosts
 from edgespec.spec.policy import Decision, Explanation, Offer, Proposed, Reason, Selection
 from edgespec.spec.ports import Capabilities, Plan, SequenceId
-from edgespec.spec.predict import USUAL_CONTEXT, best_size, least_claim, least_node, may_pay
+from edgespec.spec.predict import best_size, least_node
 from edgespec.spec.prices import Pricing
 from edgespec.spec.sequence import SequenceState
 from edgespec.spec.tree import EMPTY, DraftMode, none_kept
@@ -42,14 +43,6 @@ _MARGIN = 1.05
 
 # One whose steps come true this much more often than it claims may grow drafts that it thinks hopeless.
 _HONEST = 1.1
-
-# A drafter that knows what it would claim is not asked where that is so many times `least_claim`, which is half of what
-# the best draft must come true with: a proposal that is then refused takes 0.3 ms of a round, its caches being cold.
-_NOT_ASKED = 1.8
-# Long copies come true so often, token by token. Where a batch's rows are so dear that drafts like these would not pay,
-# looking for them is all cost: 1 % of every round.
-_SURE = 0.9
-_JUST_ABOVE = 1.001  # claims are rounded to float32 on their way
 
 
 class MeasuredPolicy:
@@ -70,10 +63,7 @@ class MeasuredPolicy:
         self._max_leaves = max_leaves
         self._rounds: Counter[Reason] = Counter()
         self._plan = NO_PLAN
-        self._table = table
-        self._least_claims: dict[int, float] = {}  # by sequences in a pass
-        self._least_node = least_node(table)
-        self._refused_claim = 0.0
+        self._claims, self._least_node = Claims(table, _MARGIN), least_node(table)
         self._unasked: Counter[Reason] = Counter()  # of the rounds that rest
         self._round = Round((), 0, 0, 0.0, 0.0, 0.0, frozenset(), {})
 
@@ -114,7 +104,7 @@ class MeasuredPolicy:
         # An exact request's draft is one branch.
         leaves = 1 if state.exact else max(1, min(self._max_leaves, capabilities.max_leaves))
         n_nodes = self._room(state, capabilities, n_sequences, leaves)
-        if n_nodes <= 0 or not self._is_hopeful(n_sequences):
+        if n_nodes <= 0 or not self._may_pay(n_sequences):
             return NO_PLAN
         if self._books.upkeep.rests(drafter):
             self.calls.refusal = Reason.NOT_WORTH_IT
@@ -146,12 +136,18 @@ class MeasuredPolicy:
         self.calls.refusal = Reason.LIMIT if room <= 0 else Reason.UNMEASURED
         return min(room, self._books.prices.widest(state.width_class, capabilities.max_rows) - others)
 
+    def _may_pay(self, n_sequences: int) -> bool:
+        if self._claims.may_pay(n_sequences, self._books.prices):
+            return True
+        self.calls.refusal = Reason.NOT_WORTH_IT
+        return False
+
     # -- select -----------------------------------------------------------------------------------------------------
 
     def select(self, offers: Seq[Offer], capabilities: Capabilities) -> list[Selection]:
         if self._books.rests.n_rounds:
             self._settle_rests()
-        least = self._least_worth_a_look(len(offers))
+        least = self._claims.least(len(offers))
         if not any(is_worth_a_look(offer, least) for offer in offers):
             return self._select_nothing(offers)
         self._books.upkeep.drop()
@@ -261,29 +257,19 @@ class MeasuredPolicy:
         self.decision = Decision(reason, n_sequences, n_nodes, n_rows, tokens, seconds, pricing.plain_seconds)
 
     def _remember_claim(self, offers: Seq[Offer], reason: Reason) -> None:
-        """Which first guesses of the only drafter are not worth their row; the same claim is then refused again."""
+        """Which first guesses of the only drafter are worth their row, and which are not."""
         if len(offers) > 1 or len(offers[0].proposed) != 1 or offers[0].state.exact:
             return
         survival = offers[0].proposed[0].tree.survival
-        if not len(survival):
-            return
-        if reason is Reason.DRAFTED:
-            self._refused_claim = min(self._refused_claim, float(survival[0]) / _JUST_ABOVE**2)
-        elif reason is Reason.NOT_WORTH_IT:
-            self._refused_claim = max(self._refused_claim, float(survival[0]))
-
-    def _least_worth_a_look(self, n_sequences: int) -> float:
-        known = self._least_claims.get(n_sequences)
-        if known is None:
-            known = self._least_claims[n_sequences] = least_claim(self._table, n_sequences)
-        return known
+        if len(survival) and reason is Reason.DRAFTED:
+            self._claims.drafted(float(survival[0]))
+        elif len(survival) and reason is Reason.NOT_WORTH_IT:
+            self._claims.refused(float(survival[0]))
 
     # -- record -----------------------------------------------------------------------------------------------------
 
     def least_claim(self, n_sequences: int) -> float:
-        """What can never pay, or was last found not to where one sequence had the pass."""
-        least = _NOT_ASKED * self._least_worth_a_look(n_sequences)
-        return max(least, _JUST_ABOVE * self._refused_claim) if n_sequences == 1 else least
+        return self._claims.least_asked(n_sequences)
 
     def lets_rest(self, sequence: SequenceId) -> bool:
         """While guesses wait for more of its text, every round is looked at."""
@@ -293,18 +279,10 @@ class MeasuredPolicy:
         """False where the ledger has nothing left for a look: even a refusal takes a share of the round that would keep
         it from ever recovering. And where so many share the pass that a row costs more than a right guess gives.
         """
-        may = self._is_hopeful(n_sequences) and self.calls.may_ask(self._books.t1_seconds)
+        may = self._may_pay(n_sequences) and self.calls.may_ask(self._books.t1_seconds)
         if not may:
             self._unasked[self.calls.refusal] += 1
         return may
-
-    def _is_hopeful(self, n_sequences: int) -> bool:
-        """Could guesses as sure as they get pay in a batch of so many?"""
-        if n_sequences == 1:
-            return True
-        self.calls.refusal = Reason.NOT_WORTH_IT
-        pricing = self._books.prices.pricing(n_sequences, n_sequences, USUAL_CONTEXT, ())
-        return may_pay(pricing.seconds, n_sequences, _SURE, _MARGIN)
 
     def rest(self, states: Seq[SequenceState], report: RoundReport, n_emitted: int, draft_seconds: float) -> None:
         if self._books.rest(states, report, n_emitted, draft_seconds):
@@ -325,9 +303,7 @@ class MeasuredPolicy:
         """Passes cost what `table` says now; what rounds have taught about each table is kept for its return."""
         self._settle_rests()
         if self._books.reprice(table):
-            self._table, self._least_node = table, least_node(table)
-            self._least_claims.clear()
-            self._refused_claim = 0.0
+            self._claims, self._least_node = Claims(table, _MARGIN), least_node(table)
 
     def _settle_rests(self, states: Seq[SequenceState] = ()) -> None:
         rests = self._books.rests

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from edgespec.cli import serve as module
+from edgespec.engine import EngineOptions
 from tests.cli.conftest import Invoke
 
 DEADLINE_SECONDS = 60.0
@@ -91,6 +92,7 @@ def test_an_open_door_is_refused_before_anything_is_loaded(invoke: Invoke) -> No
 def test_values_that_cannot_be_are_wrong_usage(invoke: Invoke) -> None:
     assert invoke("serve", "--port", "70000").exit_code == 2
     assert invoke("serve", "--max-requests", "0").exit_code == 2
+    assert next(one.default for one in module.serve.params if one.name == "parallel") == EngineOptions().parallel
     result = invoke("serve", "no-such-model", "--parallel", "33")
     assert result.exit_code == 13
     assert "--parallel 33" in result.stderr
