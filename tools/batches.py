@@ -2,8 +2,8 @@
 
     python tools/batches.py --prompts prompts.jsonl --sizes 1,2,4,8,16,32
 
-Every size answers the same prompts, as many as the largest size, so many of them at once and batch after batch, plainly
-and with drafts in turns whose order is reversed. All sequences of a batch share one pass and one budget of rows, so
+Every size answers the same prompts, as many as the largest size, so many of them at once; each batch plainly and with
+drafts before the next one, in an order that turns. All sequences of a batch share one pass and one budget of rows, so
 drafts should shrink by themselves as the batch grows. Fewer share a pass while prompts are read and when some are over;
 how many did, is measured.
 """
@@ -98,10 +98,20 @@ def ask_at_once(asker: Asker, prompts: Seq[list[int]], options: GenerateOptions)
     )
 
 
-def ask_in_batches(asker: Asker, prompts: Seq[list[int]], n: int, options: GenerateOptions) -> Run:
-    """All prompts, n at once; the last batch may be smaller. Raises the engine's errors."""
-    batches = [prompts[first : first + n] for first in range(0, len(prompts), n)]
-    return sum((ask_at_once(asker, batch, options) for batch in batches), start=Run(0, 0.0, 0, 0, 0, 0))
+def ask_in_turns(
+    asker: Asker, prompts: Seq[list[int]], n: int, arms: tuple[GenerateOptions, ...], first: int
+) -> list[Run]:
+    """All prompts, n at once; the last batch may be smaller. Each batch is asked with every arm before the next one, so
+    that a machine whose speed changes within seconds does so for all of them; `first` begins, and the order turns with
+    each batch. Returns one run for each arm. Raises the engine's errors.
+    """
+    runs = [Run(0, 0.0, 0, 0, 0, 0)] * len(arms)
+    for number, start in enumerate(range(0, len(prompts), n)):
+        batch = prompts[start : start + n]
+        for i in range(len(arms)):
+            arm = (first + number + i) % len(arms)
+            runs[arm] += ask_at_once(asker, batch, arms[arm])
+    return runs
 
 
 def measure(
@@ -109,16 +119,15 @@ def measure(
 ) -> list[Batch]:
     """Of the first prompts, as many as the largest size. Raises the engine's errors."""
     prompts = prompts[: max(sizes)]
-    task = progress.add_task("batches", total=2 * repeats * len(sizes))
+    task = progress.add_task("batches", total=repeats * len(sizes))
     plain = GenerateOptions(options.sampling, options.max_tokens, draft=DraftChoice.OFF)
     found: list[Batch] = []
     for n in sizes:
-        runs: tuple[list[Run], list[Run]] = ([], [])
+        pairs: list[list[Run]] = []
         for turn in range(repeats):
-            for arm in (0, 1) if turn % 2 == 0 else (1, 0):
-                runs[arm].append(ask_in_batches(asker, prompts, n, (plain, options)[arm]))
-                progress.advance(task)
-        found.append(_batch(n, *runs))
+            pairs.append(ask_in_turns(asker, prompts, n, (plain, options), turn % 2))
+            progress.advance(task)
+        found.append(_batch(n, [pair[0] for pair in pairs], [pair[1] for pair in pairs]))
     return found
 
 

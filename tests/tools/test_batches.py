@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from edgespec.engine import GenerateOptions
 from tools import batches
 from tools.asking import Asker
-from tools.batches import Run, ask_in_batches, main
+from tools.batches import Run, ask_in_turns, main
 
 
 def test_every_size_is_measured_plain_and_drafted(toy: Path, questions: Path) -> None:
@@ -29,19 +29,25 @@ def test_every_size_is_measured_plain_and_drafted(toy: Path, questions: Path) ->
     assert "at once" in CliRunner().invoke(main, [*arguments, "--repeats", "1"]).stdout
 
 
-def test_every_prompt_is_asked_once_whatever_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[list[int]]] = []
+def test_every_prompt_is_asked_once_with_each_arm_whatever_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[list[list[int]], int]] = []
 
-    def ask(_asker: Asker, prompts: list[list[int]], _options: GenerateOptions) -> Run:
-        asked.append(list(prompts))
-        return Run(len(prompts), 0.5, 2, 1, 4, 8)
+    def ask(_asker: Asker, prompts: list[list[int]], options: GenerateOptions) -> Run:
+        asked.append((list(prompts), options.max_tokens))
+        return Run(len(prompts), options.max_tokens / 2, 2, 1, 4, 8)
 
     monkeypatch.setattr(batches, "ask_at_once", ask)
     prompts = [[i] for i in range(5)]
-    asker = cast(Asker, None)
-    assert ask_in_batches(asker, prompts, 2, GenerateOptions()) == Run(5, 1.5, 6, 3, 12, 24)
-    assert [len(batch) for batch in asked] == [2, 2, 1]
-    assert [one for batch in asked for one in batch] == prompts
+    arms = (GenerateOptions(max_tokens=1), GenerateOptions(max_tokens=2))
+    for first, order in ((0, [1, 2, 2, 1, 1, 2]), (1, [2, 1, 1, 2, 2, 1])):
+        asked.clear()
+        found = ask_in_turns(cast(Asker, None), prompts, 2, arms, first)
+        assert found == [Run(5, 1.5, 6, 3, 12, 24), Run(5, 3.0, 6, 3, 12, 24)]
+        assert [arm for _, arm in asked] == order
+        for arm in (1, 2):
+            batches_of_arm = [batch for batch, one in asked if one == arm]
+            assert [len(batch) for batch in batches_of_arm] == [2, 2, 1]
+            assert [one for batch in batches_of_arm for one in batch] == prompts
 
 
 def test_more_answers_than_prompts_are_refused(toy: Path, questions: Path) -> None:
