@@ -2,10 +2,10 @@
 
     python tools/batches.py --prompts prompts.jsonl --sizes 1,2,4,8,16,32
 
-Every size answers the same prompts, as many as the largest size, so many of them at once; each batch plainly and with
-drafts before the next one, in an order that turns. All sequences of a batch share one pass and one budget of rows, so
-drafts should shrink by themselves as the batch grows. Fewer share a pass while prompts are read and when some are over;
-how many did, is measured.
+Every size answers the same prompts, as many as the largest size, for so many askers, each of whom asks anew as soon as
+an answer is complete; plainly and with drafts in an order that turns. All sequences of a batch share one pass and one
+budget of rows, so drafts should shrink by themselves as the batch grows. Fewer share a pass while prompts are read and
+when no question is left; how many did, is measured.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence as Seq
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -29,13 +30,17 @@ if __name__ == "__main__":  # started as a script: imports begin at the reposito
 from edgespec.choice import DraftChoice
 from edgespec.engine import Engine, EngineOptions, GenerateOptions
 from edgespec.errors import BadInput
-from edgespec.events import RoundReport
+from edgespec.events import Completion, RoundReport
 from tools.asking import Asker, load_questions, read_sizes, reported
+
+# Answers for each asker between two arms. With one, an answer that drafts have made short leaves its place empty, and
+# drafting would look slower than it is where others wait for the place; with many, the machine's own speed changes.
+_A_FEW = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """n answers at once, batch after batch. speedup: the median of the pairs, between least and largest.
+    """n answers at once. speedup: the median of the pairs, between least and largest.
     drafted_per_token: drafted tokens of a sequence per token it emitted. together: sequences that shared a plain pass,
     on average over the tokens it gave.
     """
@@ -73,21 +78,21 @@ class Run:
         )
 
 
-def ask_at_once(asker: Asker, prompts: Seq[list[int]], options: GenerateOptions) -> Run:
-    """From the moment all are queued until the last one is complete. Raises the engine's errors."""
+def ask(asker: Asker, prompts: Seq[list[int]], n: int, options: GenerateOptions) -> Run:
+    """From the first question until the last answer is complete, with n askers. Raises the engine's errors."""
     engine = asker.engine
     n_rows: list[int] = []
 
     def note(report: RoundReport) -> None:
         n_rows.append(report.n_rows)
 
-    began = time.perf_counter()
-    answers = [engine.submit(engine.new_sequence(), False, prompt, options, on_round=note) for prompt in prompts]
-    for answer in answers:
-        for _ in answer:
-            pass
-    seconds = time.perf_counter() - began
-    done = [answer.completion() for answer in answers]
+    def answered(prompt: list[int]) -> Completion:
+        return engine.submit(engine.new_sequence(), False, prompt, options, on_round=note).completion()
+
+    with ThreadPoolExecutor(n) as askers:
+        began = time.perf_counter()
+        done = list(askers.map(answered, prompts))
+        seconds = time.perf_counter() - began
     return Run(
         sum(len(one.token_ids) for one in done),
         seconds,
@@ -101,16 +106,15 @@ def ask_at_once(asker: Asker, prompts: Seq[list[int]], options: GenerateOptions)
 def ask_in_turns(
     asker: Asker, prompts: Seq[list[int]], n: int, arms: tuple[GenerateOptions, ...], first: int
 ) -> list[Run]:
-    """All prompts, n at once; the last batch may be smaller. Each batch is asked with every arm before the next one, so
-    that a machine whose speed changes within seconds does so for all of them; `first` begins, and the order turns with
-    each batch. Returns one run for each arm. Raises the engine's errors.
+    """All prompts with n askers. A few for each of them are asked with every arm before the next few, so that a machine
+    whose speed changes within seconds does so for all of them; `first` begins, and the order turns each time. Returns
+    one run for each arm. Raises the engine's errors.
     """
     runs = [Run(0, 0.0, 0, 0, 0, 0)] * len(arms)
-    for number, start in enumerate(range(0, len(prompts), n)):
-        batch = prompts[start : start + n]
+    for number, start in enumerate(range(0, len(prompts), _A_FEW * n)):
         for i in range(len(arms)):
             arm = (first + number + i) % len(arms)
-            runs[arm] += ask_at_once(asker, batch, arms[arm])
+            runs[arm] += ask(asker, prompts[start : start + _A_FEW * n], n, arms[arm])
     return runs
 
 
