@@ -60,6 +60,7 @@ class _Engine:
     def __init__(self) -> None:
         self.last_is_asked = threading.Event()
         self.n_open = self.most_open = 0
+        self._lock = threading.Lock()  # askers are threads
 
     def new_sequence(self) -> None:
         return None
@@ -67,8 +68,9 @@ class _Engine:
     def submit(
         self, _cache: None, _keep: bool, prompt: list[int], _options: GenerateOptions, on_round: Callable[..., None]
     ) -> SimpleNamespace:
-        self.n_open += 1
-        self.most_open = max(self.most_open, self.n_open)
+        with self._lock:
+            self.n_open += 1
+            self.most_open = max(self.most_open, self.n_open)
 
         def completion() -> SimpleNamespace:
             if prompt == [4]:
@@ -76,7 +78,8 @@ class _Engine:
             if prompt == [0]:
                 assert self.last_is_asked.wait(30.0), "who has an answer waits for who has none"
             on_round(SimpleNamespace(n_rows=1))
-            self.n_open -= 1
+            with self._lock:
+                self.n_open -= 1
             return SimpleNamespace(token_ids=(1, 2), timings=SimpleNamespace(draft_n=1, draft_n_accepted=0))
 
         return SimpleNamespace(completion=completion)
